@@ -181,7 +181,7 @@ bench_billion: $(VENV)/dev.stamp ## one scan of 10⁶ and 10⁷ generated rows, 
 bench_groups: $(VENV)/dev.stamp ## fits of 10⁵ and 10⁶ rows with groups; into results/measured/groups (four minutes)
 	$(VENV)/bin/python -m tools.groups --out $(MEASURED)/groups $(ARGS)
 
-docs: $(VENV)/dev.stamp ## conf/ and docs/reference from the classes in flyrun/config
+docs: $(VENV)/dev.stamp ## conf/ and docs/reference from the classes in flyrun/experiments/config
 	$(VENV)/bin/python docs/generate.py
 
 results: $(VENV)/dev.stamp ## the tables of figures in README and docs from results/measured

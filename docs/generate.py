@@ -1,4 +1,4 @@
-"""Writes conf/GROUP/*.yaml and docs/reference/ from the classes in flyrun/config (`make docs`).
+"""Writes conf/GROUP/*.yaml and docs/reference/ from the classes in flyrun/experiments/config (`make docs`).
 
 Kept by hand are the files of experiments and protocols, and conf/config.yaml.
 """
@@ -14,11 +14,18 @@ from typing import Any
 
 import yaml
 
-from flyrun.config.arm import GROUPS
-from flyrun.config.axes import axes
-from flyrun.config.catalogue import SHOWN, files, paragraphs, plural
-from flyrun.config.schema import SCHEMAS, Choice, Section, describe, show, typed_fields
-from flyrun.paths import conf_dir
+from flyrun.experiments.config.arm import GROUPS
+from flyrun.experiments.config.axes import axes
+from flyrun.experiments.config.catalogue import SHOWN, files, paragraphs, plural
+from flyrun.ground.paths import conf_dir
+from flyrun.ground.schema import (
+    SCHEMAS,
+    Choice,
+    Section,
+    describe,
+    show,
+    typed_fields,
+)
 
 CONF = conf_dir()
 REFERENCE = CONF.parent / "docs" / "reference"
@@ -30,7 +37,7 @@ INDEX = """\
 # Reference
 
 Every option and key, a page for each group. `make docs` writes these pages, and the YAML files in `conf/`
-with the same defaults, from the classes in `flyrun/config/`; a test keeps them current.
+with the same defaults, from the classes in `flyrun/experiments/config/`; a test keeps them current.
 
 Type a key as `group.key=value` (`brightness.q=0.02`), an option as `group=option` (`sampler=mala`), and one
 arm's key as `arms.ARM.group.key=value`. Write lists as `[a,b]`, and nothing as `null`. flyrun refuses a value

@@ -12,4 +12,4 @@ def __getattr__(name: str) -> object:
     """The Python door, loaded where it is used: `import flyrun` costs nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module 'flyrun' has no attribute {name!r}")
-    return getattr(import_module(f"flyrun.api.{_HOMES[name]}"), name)
+    return getattr(import_module(f"flyrun.fitting.{_HOMES[name]}"), name)

@@ -1,9 +1,9 @@
-from flyrun.api.estimators import FlyrunClassifier as FlyrunClassifier
-from flyrun.api.estimators import FlyrunRegressor as FlyrunRegressor
-from flyrun.api.fits import difference as difference
-from flyrun.api.fits import fit as fit
-from flyrun.api.fits import load as load
-from flyrun.api.runs import run as run
+from flyrun.experiments.python import run as run
+from flyrun.fitting.estimators import FlyrunClassifier as FlyrunClassifier
+from flyrun.fitting.estimators import FlyrunRegressor as FlyrunRegressor
+from flyrun.fitting.python import difference as difference
+from flyrun.fitting.python import fit as fit
+from flyrun.fitting.python import load as load
 
 __all__ = ["FlyrunClassifier", "FlyrunRegressor", "difference", "fit", "load", "run"]
 __version__: str

@@ -4,7 +4,7 @@ import _signal as signal  # Python's own module with nothing imported: Ctrl-C ma
 import os
 import sys
 
-from flyrun.exit_codes import INTERRUPTED  # imports nothing
+from flyrun.ground.exit_codes import INTERRUPTED  # imports nothing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

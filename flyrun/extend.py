@@ -10,66 +10,78 @@ import difflib
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from flyrun.errors import FlyrunError
+from flyrun.ground.errors import FlyrunError
 
 CONTRACT = "1.0"
 
 #: module -> what it gives; new=old where the name there is another
 _HOMES = {
     # settings, and what options of each group derive from
-    "flyrun.config.schema": "option setting",
-    "flyrun.config.sampler": "Sampler ThetaUpdate",
-    "flyrun.config.sampler.chain": "Proposer RandomWalk Hmc",
-    "flyrun.config.dataset": "Rows",
-    "flyrun.config.model": "Likelihood FamilyModel WithAuxiliary",
-    "flyrun.config.prior": "Prior",
-    "flyrun.config.acceptance": "Acceptance",
-    "flyrun.config.brightness": "Brightness NoBrightness",
-    "flyrun.config.bound": "Bound NoBound",
+    "flyrun.ground.schema": "option setting",
+    "flyrun.experiments.config.sampler": "Sampler ThetaUpdate",
+    "flyrun.experiments.config.sampler.chain": "Proposer RandomWalk Hmc",
+    "flyrun.tables.dataset_options": "Rows",
+    "flyrun.families.options": "Likelihood FamilyModel WithAuxiliary",
+    "flyrun.experiments.config.prior": "Prior",
+    "flyrun.experiments.config.acceptance": "Acceptance",
+    "flyrun.experiments.config.brightness": "Brightness NoBrightness",
+    "flyrun.experiments.config.bound": "Bound NoBound",
     # contracts
-    "flyrun.samplers.method": "Facts Method",
-    "flyrun.samplers.on_data": "OnData",
-    "flyrun.data.dataset": "Dataset",
-    "flyrun.data.domains": "Domain",
-    "flyrun.models.family": "Auxiliary Family LogGamma",
-    "flyrun.errors": "ConfigError DataError",
+    "flyrun.experiments.samplers.method": "Facts Method",
+    "flyrun.experiments.samplers.on_data": "OnData",
+    "flyrun.tables.dataset": "Dataset",
+    "flyrun.families.domains": "Domain",
+    "flyrun.families.family": "Auxiliary Family LogGamma",
+    "flyrun.ground.errors": "ConfigError DataError",
     # a problem of rows
-    "flyrun.models.problem": "bind log_densities posterior_curvature",
-    "flyrun.models.passes": "derivatives=look",
-    "flyrun.models.features": "Linear",
+    "flyrun.experiments.models.problem": "bind log_densities posterior_curvature",
+    "flyrun.experiments.models.passes": "derivatives=look",
+    "flyrun.experiments.models.features": "Linear",
     # generics of a likelihood and its bound, and of a prior
-    "flyrun.models.likelihood": "bent log_bound log_likelihood",
-    "flyrun.models.logistic": (
+    "flyrun.experiments.models.likelihood": "bent log_bound log_likelihood",
+    "flyrun.experiments.models.logistic": (
         "jaakkola_jordan=tight_at logistic_pseudo_likelihood=expected_pseudo_likelihood"
     ),
-    "flyrun.models.base_density": "Penalty add_gaussian draw_base log_base",
-    "flyrun.models.laplace_prior": "laplace=prior laplace_times_bounds=pseudo_prior",
+    "flyrun.experiments.models.base_density": "Penalty add_gaussian draw_base log_base",
+    "flyrun.experiments.models.laplace_prior": "laplace=prior laplace_times_bounds=pseudo_prior",
     # generics of an update of θ, and the target that it sees; all but `keep` are metered
-    "flyrun.samplers.chain.update": "StepSize adapt step_size tune update",
-    "flyrun.samplers.chain.acceptance.rule": "decide metropolis settle",
-    "flyrun.samplers.chain.targets.target": "data_gradient keep kept_log_data log_data",
-    "flyrun.samplers.chain.metric": "Reference",
+    "flyrun.experiments.samplers.chain.update": "StepSize adapt step_size tune update",
+    "flyrun.experiments.samplers.chain.acceptance.rule": "decide metropolis settle",
+    "flyrun.experiments.samplers.chain.targets.target": "data_gradient keep kept_log_data log_data",
+    "flyrun.experiments.samplers.chain.metric": "Reference",
     # generics of an update of brightness, and a bound's setting up
-    "flyrun.samplers.chain.brightness.base": "resample",
-    "flyrun.samplers.chain.brightness.partition": "is_bright",
-    "flyrun.samplers.chain.targets.firefly": "brighten darken query",
-    "flyrun.samplers.chain.setup": "Setup",
+    "flyrun.experiments.samplers.chain.brightness.base": "resample",
+    "flyrun.experiments.samplers.chain.brightness.partition": "is_bright",
+    "flyrun.experiments.samplers.chain.targets.firefly": "brighten darken query",
+    "flyrun.experiments.samplers.chain.setup": "Setup",
     # numbers, states and random numbers
-    "flyrun.numerics.compiled": "copy_into implements jit",
-    "flyrun.numerics.state": "generator generator_state seeded unsaved",
-    "flyrun.numerics.streams": "Stream normals stream",
+    "flyrun.ground.numerics.compiled": "copy_into implements jit",
+    "flyrun.ground.numerics.state": "generator generator_state seeded unsaved",
+    "flyrun.ground.numerics.streams": "Stream normals stream",
     # a part of a report
-    "flyrun.report.section": "Section",
-    "flyrun.report.metrics": "Metric",
-    "flyrun.report.draws": "Draws",
+    "flyrun.experiments.report.section": "Section",
+    "flyrun.ground.page.metrics": "Metric",
+    "flyrun.experiments.report.draws": "Draws",
 }
 
-#: module -> what the last version's packages took from it, each served for one version more; old=name here
+#: where the last version had what lies in these folders and files today, the first that fits counts
+_BEFORE = {
+    "flyrun.ground.schema": "flyrun.config.schema",
+    "flyrun.ground.page": "flyrun.report",
+    "flyrun.ground": "flyrun",
+    "flyrun.tables.dataset_options": "flyrun.config.dataset",
+    "flyrun.tables": "flyrun.data",
+    "flyrun.families.options": "flyrun.config.model",
+    "flyrun.families": "flyrun.models",
+    "flyrun.experiments": "flyrun",
+}
+#: module -> what else the last version's packages took from it, as old=name here; all is served for one
+#: version more
 _MOVED = {
     "flyrun.compiled": "copy_into implements",
     "flyrun.config.firefly": "NoBound NoBrightness",
@@ -89,9 +101,15 @@ def _read(table: dict[str, str]) -> dict[tuple[str, str], str]:
     return {(module, name): other or name for module, (name, _, other) in pairs}
 
 
+def _before(module: str) -> str:
+    """Where the last version had a module."""
+    folder = next(folder for folder in _BEFORE if module.startswith(folder))
+    return _BEFORE[folder] + module.removeprefix(folder)
+
+
 _PLACES = {name: (module, there) for (module, name), there in _read(_HOMES).items()}
-_OLD = _read(_MOVED)
-_RENAMED = {name: new for (_, name), new in _OLD.items() if name not in _PLACES}
+_OLD = {(_before(module), there): name for name, (module, there) in _PLACES.items()} | _read(_MOVED)
+_RENAMED = {name: new for (_, name), new in _read(_MOVED).items() if name not in _PLACES}
 __all__ = ["CONTRACT", "FlyrunError", *sorted(_PLACES)]  # noqa: PLE0604
 
 
@@ -137,7 +155,7 @@ def loaded(load: Callable[[], Any]) -> Any:
             served.add(lacks)
             if lacks in _OLD:
                 setattr(sys.modules[module], name, _moved(module, name, _OLD[lacks]))
-            elif not name and any(module == old for old, _ in _OLD):
+            elif not name and any(f"{old}.".startswith(f"{module}.") for old, _ in _OLD):
                 sys.modules[module] = _Vanished(module)
             elif module.partition(".")[0] == "flyrun":
                 raise ContractError(_advice(module, name)) from error
@@ -150,7 +168,9 @@ class ContractError(FlyrunError):
 
 
 class _Vanished(ModuleType):
-    """A module of the last version's, which has only what has moved from it."""
+    """A module or folder of the last version's, which has only what has moved from it."""
+
+    __path__: MutableSequence[str] = []  # noqa: RUF012
 
     def __getattr__(self, name: str) -> Any:
         if (self.__name__, name) not in _OLD:

@@ -8,8 +8,8 @@ curvature at the MAP is the identity (metric=hessian), which is the metric that 
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
-from flyrun.config.sampler import Sampler
-from flyrun.config.schema import listing, option, setting
+from flyrun.experiments.config.sampler import Sampler
+from flyrun.ground.schema import listing, option, setting
 
 
 class Peer(Sampler):

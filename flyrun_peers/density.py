@@ -18,9 +18,9 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_
 import jax
 import jax.numpy as jnp
 
-from flyrun.models.problem import Problem, posterior_curvature
-from flyrun.models.shard_prior import priors_of
-from flyrun.samplers.method import Arm
+from flyrun.experiments.models.problem import Problem, posterior_curvature
+from flyrun.experiments.models.shard_prior import priors_of
+from flyrun.experiments.samplers.method import Arm
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flyrun.models.problem import Problem
-from flyrun.numerics.state import seeded
-from flyrun.samplers.method import Arm, Records, State
-from flyrun.samplers.on_data import OnData
+from flyrun.experiments.models.problem import Problem
+from flyrun.experiments.samplers.method import Arm, Records, State
+from flyrun.experiments.samplers.on_data import OnData
+from flyrun.ground.numerics.state import seeded
 from flyrun_peers.density import whitened
 
 _AT_ONCE = 64  # steps of one call of compiled code, at most

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from blackjax.mcmc import adjusted_mclmc_dynamic, mclmc
 
-from flyrun.models.problem import bind
-from flyrun.samplers.method import Arm
+from flyrun.experiments.models.problem import bind
+from flyrun.experiments.samplers.method import Arm
 from flyrun_peers.jax_chain import JaxChain
 
 _GRADIENTS = 2  # of one step of the integrator

@@ -8,8 +8,8 @@ from typing import Any
 
 from numpyro.infer import NUTS
 
-from flyrun.models.problem import bind
-from flyrun.samplers.method import Arm
+from flyrun.experiments.models.problem import bind
+from flyrun.experiments.samplers.method import Arm
 from flyrun_peers.jax_chain import JaxChain
 
 

@@ -17,11 +17,11 @@ import numpy as np
 import nutpie
 from nutpie.compiled_pyfunc import from_pyfunc
 
-from flyrun.errors import FlyrunError
-from flyrun.models.problem import Problem, bind
-from flyrun.numerics.state import seeded
-from flyrun.samplers.method import Arm, Records, State
-from flyrun.samplers.on_data import OnData
+from flyrun.experiments.models.problem import Problem, bind
+from flyrun.experiments.samplers.method import Arm, Records, State
+from flyrun.experiments.samplers.on_data import OnData
+from flyrun.ground.errors import FlyrunError
+from flyrun.ground.numerics.state import seeded
 from flyrun_peers.density import whitened
 
 

@@ -15,8 +15,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
-from flyrun import data, files
-from flyrun.report import figures
+from flyrun.experiments import data
+from flyrun.ground import files
+from flyrun.ground.page import figures
 
 settings.register_profile("flyrun", deadline=None, derandomize=True)
 settings.load_profile("flyrun")

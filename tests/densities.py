@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from flyrun.models.base_density import log_base
-from flyrun.numerics.compiled import jit
-from flyrun.samplers.chain.targets.target import log_data
+from flyrun.experiments.models.base_density import log_base
+from flyrun.experiments.samplers.chain.targets.target import log_data
+from flyrun.ground.numerics.compiled import jit
 
 
 @jit

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
-from flyrun import files, paths
-from flyrun.runner import store
-from flyrun.runner.posterior import PosteriorFile
+from flyrun.experiments.runner import store
+from flyrun.experiments.runner.posterior import PosteriorFile
+from flyrun.ground import files, paths, run_files
 
 TABLE1 = paths.reference_dir() / "firefly_table1.json"
 KEY = "0123456789ab"
@@ -74,7 +74,7 @@ def write_cell(
     }
     folder = cell_folder(root, arm, seed)
     tree = PosteriorFile(
-        folder / store.POSTERIOR,
+        folder / run_files.POSTERIOR,
         (iterations, burn_in, thin),
         {"experiment": "mnist_logreg", "arm": arm, "seed": seed, "exact": True},
         [f"w{d}" for d in range(n_params)],

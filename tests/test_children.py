@@ -8,13 +8,13 @@ import warnings
 import numpy as np
 import pytest
 
-from flyrun.data import mapped
-from flyrun.errors import DataError
-from flyrun.report.figures import axes, saved
+from flyrun.ground import mapped
+from flyrun.ground.errors import DataError
+from flyrun.ground.page.figures import axes, saved
 
 ENDS = """
 import os
-from flyrun.children import Pool
+from flyrun.ground.children import Pool
 
 if __name__ == "__main__":
     pool = Pool(2)

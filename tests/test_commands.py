@@ -16,13 +16,13 @@ from flyrun.cli.main import main
 from flyrun.cli.overview import overview
 from flyrun.cli.verbs import VERBS, verb
 from flyrun.cli.verbs import fit as arguments
-from flyrun.config.catalogue import options
-from flyrun.config.compose import compose_job
-from flyrun.config.overrides import read
-from flyrun.config.schema import quoted
-from flyrun.data.table import pieces
-from flyrun.gold import store
-from flyrun.paths import conf_dir
+from flyrun.experiments.config.catalogue import options
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.config.overrides import read
+from flyrun.experiments.gold import store
+from flyrun.ground.paths import conf_dir
+from flyrun.ground.schema import quoted
+from flyrun.tables import pieces
 from tests.stored import write_three_arms
 
 ROOT = conf_dir().parent

@@ -7,12 +7,12 @@ import runpy
 
 import pytest
 
-from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
-from flyrun.config.compose import compose_job
-from flyrun.config.sampler.combinations import Combination, WeierstrassGibbs
-from flyrun.config.schema import SCHEMAS, typed_fields
-from flyrun.paths import conf_dir
-from flyrun.prove import prove
+from flyrun.experiments.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.config.sampler.combinations import Combination, WeierstrassGibbs
+from flyrun.experiments.prove import prove
+from flyrun.ground.paths import conf_dir
+from flyrun.ground.schema import SCHEMAS, typed_fields
 from tests.exactness.posteriors import library
 from tests.exactness.test_stationary_combinations import _cases
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from flyrun import extend
-from flyrun.numerics import code_digest
+from flyrun.ground.numerics import code_digest
 from tests.plugins.processes import copies
 from tests.plugins.test_plugins import ARM, EXAMPLE, install
 from tests.stored import write_cell, write_run
@@ -74,7 +74,7 @@ def test_nothing_of_it_is_loaded_before_it_is_used():
     assert done.stdout.split() == ["False", "False"], done.stderr
     code = """if True:
         import sys
-        from flyrun.numerics import code_digest
+        from flyrun.ground.numerics import code_digest
         code_digest.plugin_points = list  # no package is installed
         from flyrun.cli.main import main
         main(["--help"])
@@ -87,10 +87,10 @@ def test_nothing_of_it_is_loaded_before_it_is_used():
 
 def test_a_number_of_ones_own_is_in_a_section(tmp_path):
     """The text's section on a stored cell: its meter's number comes to table.csv by one Metric."""
-    from flyrun.report import summaries
+    from flyrun.experiments.report import summaries
 
     (source,) = (block for block in BLOCKS if "SECTION = " in block)
-    made = {"__name__": "flyrun.report.sections.costliest"}
+    made = {"__name__": "flyrun.experiments.report.sections.costliest"}
     exec(source, made)
     root = write_run(tmp_path, {"regular": [0, 1]})
     for seed in (0, 1):
@@ -185,8 +185,8 @@ def test_names_of_the_last_version_are_served_with_a_warning(copy, tmp_path):
     assert (
         copy.flyrun(site, "info", "barker").stderr == ""
     )  # Python shows these warnings to who asks for them
-    code = "from flyrun.numerics import code_digest; print(code_digest.of_modules(['flyrun_barker']))"
-    assert len(copy.run(site, f"import flyrun.config.arm; {code}").stdout.strip()) == 12
+    code = "from flyrun.ground.numerics import code_digest; print(code_digest.of_modules(['flyrun_barker']))"
+    assert len(copy.run(site, f"import flyrun.experiments.config.arm; {code}").stdout.strip()) == 12
 
 
 @pytest.mark.parametrize(
@@ -260,9 +260,9 @@ def test_digests_follow_names_to_where_they_lie(tmp_path, monkeypatch):
         monkeypatch.setattr(code_digest, "_file", lambda module, asked=asked: asked.add(module))
         code_digest.of_modules([f"ext_{name}"])
         found[name] = asked
-    assert "flyrun.samplers.chain.update" not in found["named"]
-    assert {"flyrun.config.schema"} <= found["named"]
-    assert "flyrun.samplers.chain.update" in found["old"]
+    assert "flyrun.experiments.samplers.chain.update" not in found["named"]
+    assert {"flyrun.ground.schema"} <= found["named"]
+    assert "flyrun.experiments.samplers.chain.update" in found["old"]
     assert all(
         set(extend.homes_of("flyrun.extend.*")) <= found[name] for name in ("whole", "from_flyrun", "star")
     )

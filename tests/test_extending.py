@@ -65,10 +65,10 @@ def test_the_text_has_all_of_it():
 
 TYPED = """
 import contextlib, io, json, sys, traceback
-from flyrun import children
+from flyrun.ground import children
 from flyrun.cli.main import main
-from flyrun.report import figures
-from flyrun.runner import executors
+from flyrun.ground.page import figures
+from flyrun.experiments.runner import executors
 
 figures.saved = lambda figure: (b"", "")  # a fifth of the time
 ended, commands = {}, json.loads(sys.argv[1])
@@ -123,9 +123,9 @@ def test_what_the_text_adds_compiles(checkout):
 MOMENTS = """
 import numpy as np
 from types import SimpleNamespace
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.acceptance import barker
-from flyrun.samplers.chain.brightness import everyone, implicit
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.acceptance import barker
+from flyrun.experiments.samplers.chain.brightness import everyone, implicit
 from tests.exactness.chains import TOYS, firefly_target, sample, z_scores
 
 problem = TOYS["logistic"]()

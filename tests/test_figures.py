@@ -4,7 +4,7 @@ import bisect
 import functools
 import re
 
-from flyrun.paths import conf_dir
+from flyrun.ground.paths import conf_dir
 
 ROOT = conf_dir().parent
 PAGES = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in ("chains", "gibbs", "particles"))]

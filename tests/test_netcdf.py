@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray
 
-from flyrun import netcdf
+from flyrun.ground import netcdf
 
 DRAWS = np.arange(12.0).reshape(1, 4, 3)
 WORDS = ["α", "b", "c"]

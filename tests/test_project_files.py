@@ -6,7 +6,7 @@ import tomllib
 import yaml
 
 from flyrun.cli.version import text
-from flyrun.paths import conf_dir
+from flyrun.ground.paths import conf_dir
 
 ROOT = conf_dir().parent
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import flyrun
-from flyrun.paths import conf_dir
+from flyrun.ground.paths import conf_dir
 
 PACKAGE = Path(flyrun.__file__).parent
 
@@ -20,16 +20,19 @@ NAMES = {"eval", "exec", "compile", "__import__"}
 ATTRIBUTES = {"read_pickle", "to_pickle", "unsafe_load", "full_load", "instantiate", "get_class", "system"}
 ALLOWED = {
     # numba's compiled code, as numba itself keeps it, in a folder that only the user can write
-    ("numerics/compile_cache.py", "pickle"),
-    ("numerics/compiled.py", "exec"),  # a wrapper with the names of a function's own parameters
+    ("ground/numerics/compile_cache.py", "pickle"),
+    ("ground/numerics/compiled.py", "exec"),  # a wrapper with the names of a function's own parameters
     # Hydra's own module, as installed, again with its assert statements under python -O
-    ("config/overrides.py", "exec"),
-    ("config/overrides.py", "compile"),
-    ("config/schema.py", "import_module"),  # the code of an option that a class registers
-    ("data/domains.py", "import_module"),  # the family of a model that a package brings
-    ("models/compiled_families.py", "exec"),  # a tuple as long as a family has predictors
-    ("models/compiled_families.py", "import_module"),  # the files that a family's functions stand in
-    ("samplers/method.py", "import_module"),  # the family that a sampler's class names
+    ("experiments/config/overrides.py", "exec"),
+    ("experiments/config/overrides.py", "compile"),
+    ("experiments/config/plugins.py", "import_module"),  # the code of an option that a class registers
+    ("families/domains.py", "import_module"),  # the family of a model that a package brings
+    ("experiments/models/compiled_families.py", "exec"),  # a tuple as long as a family has predictors
+    (
+        "experiments/models/compiled_families.py",
+        "import_module",
+    ),  # the files that a family's functions stand in
+    ("experiments/samplers/method.py", "import_module"),  # the family that a sampler's class names
 }
 
 

@@ -7,7 +7,7 @@ import types
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-from flyrun import threads
+from flyrun.ground import threads
 
 
 def most():

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flyrun.paths import conf_dir
+from flyrun.ground.paths import conf_dir
 from tests.conftest import pytest_collection_modifyitems
 from tools.minutes import main
 

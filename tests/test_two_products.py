@@ -1,55 +1,36 @@
 """Two products on one ground: a fit of a table and experiments do not import each other."""
 
-import ast
-from pathlib import Path
+import pytest
 
-import flyrun
+from tests.test_layout import PACKAGE, arrows
 
-ROOT = Path(flyrun.__file__).parent
-#: what is of experiments alone
-EXPERIMENTS = (
-    "accuracy", "check", "compare", "config.compose", "gold", "models.problem", "plan", "prove",
-    "report.build", "report.section", "report.sections", "report.summaries", "runner.launch", "runner.cell",
-    "samplers",
-)  # fmt: skip
-#: what is of a fit alone
-FITTING = ("fitting",)
-#: both are reached from here
-DOORS = ("api", "cli")
+#: package -> those that it may import; whoever reads on imports what its package may
+MAY = {
+    "ground": set(),
+    "families": {"ground"},
+    "tables": {"ground", "families"},
+    "fitting": {"ground", "families", "tables"},
+    "experiments": {"ground", "families", "tables", "extend"},
+    "cli": {"ground", "families", "tables", "fitting", "experiments", "extend"},
+}
 
 
-def imports(folder):
-    """Each module of a folder, and what it imports of flyrun, without `flyrun.`."""
-    for path in sorted((ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
-            elif isinstance(node, ast.Import):
-                names = [one.name for one in node.names]
-            for name in names:
-                if name.startswith("flyrun."):
-                    yield path.relative_to(ROOT).as_posix(), name.removeprefix("flyrun.")
+def test_there_are_no_others():
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(MAY)
 
 
-def arrows(folders, to):
-    """Arrows from modules of these folders to these packages."""
-    return {
-        f"{path} -> {name}"
-        for folder in folders
-        for path, name in imports(folder)
-        for one in to
-        if name == one or name.startswith(f"{one}.")
-    }
+@pytest.mark.parametrize("package", MAY)
+def test_arrows_point_down_and_none_joins_the_products(package):
+    assert arrows(PACKAGE).get(package, set()) - {"__version__"} <= MAY[package]
 
 
-def test_a_fit_knows_no_experiment_and_an_experiment_no_fit():
-    packages = [one.name for one in ROOT.iterdir() if one.is_dir() and one.name not in DOORS]
-    assert arrows(FITTING, EXPERIMENTS) == set()
-    assert arrows([one for one in packages if one not in FITTING], FITTING) == set()
-
-
-def test_an_arrow_is_seen():
-    """The control: verbs know both."""
-    assert any(one.startswith("cli/verbs/fit.py -> fitting") for one in arrows(["cli"], FITTING))
-    assert any("-> report.build" in one for one in arrows(["cli"], EXPERIMENTS))
+def test_an_arrow_is_seen(tmp_path):
+    """The control, an import that comes late and one of the whole package."""
+    house = tmp_path / "house"
+    for name, text in {
+        "fitting": "def f():\n    from house.experiments.runner import launch",
+        "experiments": "from house import fitting",
+    }.items():
+        (house / name).mkdir(parents=True)
+        (house / name / "a.py").write_text(text)
+    assert arrows(house) == {"fitting": {"experiments"}, "experiments": {"fitting"}}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from flyrun.check.against import checked_out, start_there
+from flyrun.experiments.check.against import checked_out, start_there
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = {
@@ -30,9 +30,9 @@ LEVEL = 0.01
 WORKER = """
 import json, sys, tempfile, time
 from pathlib import Path
-from flyrun.config.compose import compose_job
-from flyrun.runner.environment import one_thread
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.ground.environment import one_thread
+from flyrun.experiments.samplers.method import prepare
 words, seconds = json.loads(sys.argv[1]), float(sys.argv[2])
 with tempfile.TemporaryDirectory() as folder, one_thread():
     (arm,) = compose_job(words).arms

@@ -26,14 +26,14 @@ import pandas as pd
 from scipy import stats
 from scipy.special import ndtr, softmax
 
-from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold import grid_moments
-from flyrun.models.problem import bind, log_densities, posterior_curvature
-from flyrun.report.build import Page, load, summarise
-from flyrun.report.draws import Draws
-from flyrun.runner import store
-from flyrun.runner.launch import run
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.gold import grid_moments
+from flyrun.experiments.models.problem import bind, log_densities, posterior_curvature
+from flyrun.experiments.report.build import Page, load, summarise
+from flyrun.experiments.report.draws import Draws
+from flyrun.experiments.runner import store
+from flyrun.experiments.runner.launch import run
+from flyrun.ground.errors import ConfigError, FlyrunError
 
 LEVEL = 1e-4
 """Probability that any of all combinations that are right is called wrong."""

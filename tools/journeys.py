@@ -20,7 +20,7 @@ from typing import Any
 
 import flyrun
 from flyrun.cli.main import main as command
-from flyrun.paths import datasets_dir
+from flyrun.ground.paths import datasets_dir
 
 ROOT = str(Path(flyrun.__file__).parent)
 
@@ -70,7 +70,7 @@ def main() -> int:
             fit = counted(lambda: command(["fit", *words, *place, "--name", "it"]), _holds_a_request)
             command(["experiment=toy_flymc", "protocol=smoke", f"results_dir={folder}", "name=toy"])
             run = Path(folder) / "runs" / "toy"
-            from flyrun.report import build  # late: a fit needs none
+            from flyrun.experiments.report import build  # late: a fit needs none
 
             of_report = counted(
                 lambda: build.build(run), lambda value: isinstance(value, Path) and value == run

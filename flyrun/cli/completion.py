@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from flyrun.cli.overview import FLAGS
 from flyrun.cli.verbs import VERBS, verb
-from flyrun.config.overrides import JOB_KEYS, dotted, read, to_hydra
-from flyrun.config.schema import SCHEMAS
-from flyrun.errors import ConfigError
+from flyrun.experiments.config.overrides import JOB_KEYS, dotted, read, to_hydra
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import SCHEMAS
 
 #: what an experiment's file says of itself, and how arms stand in it: nothing to type
 _FACTS = ("title=", "paper=", "description=", "expected_time=", "reference=", "check=")

@@ -7,11 +7,27 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from flyrun.config import plugins
-from flyrun.config.axes import Axis, axes, expand
-from flyrun.config.catalogue import SHOWN, described, files, first_comment, load, options, paragraphs, plural
-from flyrun.config.schema import SCHEMAS, did_you_mean, flat, listing, show, typed_fields
-from flyrun.errors import ConfigError
+from flyrun.experiments.config import plugins
+from flyrun.experiments.config.axes import Axis, axes, expand
+from flyrun.experiments.config.catalogue import (
+    SHOWN,
+    described,
+    files,
+    first_comment,
+    load,
+    options,
+    paragraphs,
+    plural,
+)
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import (
+    SCHEMAS,
+    did_you_mean,
+    flat,
+    listing,
+    show,
+    typed_fields,
+)
 
 
 def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> str:
@@ -42,7 +58,7 @@ def info_text(name: str, folders: Sequence[str | Path] = (), groups: Sequence[st
 
 def data_text() -> str:
     """One line for each dataset: name, state of its file, description."""
-    from flyrun.data import registry  # late: numpy takes a tenth of a second
+    from flyrun.experiments.data import registry  # late: numpy takes a tenth of a second
 
     comments, states = described("dataset"), {name: registry.state(name) for name in registry.names()}
     first, second = _width(states), _width(states.values())
@@ -119,7 +135,7 @@ def _words(own: Iterable[Any]) -> str:
 
 
 def _data_rows(name: str) -> list[tuple[str, str]]:
-    from flyrun.data import registry  # late: numpy takes a tenth of a second
+    from flyrun.experiments.data import registry  # late: numpy takes a tenth of a second
 
     if name not in registry.names():
         return []

@@ -11,10 +11,10 @@ from flyrun.cli import stdout
 from flyrun.cli.messages import explain, print_error
 from flyrun.cli.overview import overview
 from flyrun.cli.verbs import VERBS, verb
-from flyrun.config.catalogue import SHOWN, options, plural
-from flyrun.config.schema import did_you_mean, listing
-from flyrun.errors import ConfigError
-from flyrun.exit_codes import DONE, FAILED, INTERRUPTED, REFUSED
+from flyrun.experiments.config.catalogue import SHOWN, options, plural
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.exit_codes import DONE, FAILED, INTERRUPTED, REFUSED
+from flyrun.ground.schema import did_you_mean, listing
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,9 +3,9 @@
 import os
 import sys
 
-from flyrun.errors import FlyrunError, no_digits
-from flyrun.exit_codes import FAILED, REFUSED
 from flyrun.fitting import piped
+from flyrun.ground.errors import FlyrunError, no_digits
+from flyrun.ground.exit_codes import FAILED, REFUSED
 
 
 def explain(error: Exception) -> int:

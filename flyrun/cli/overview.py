@@ -4,7 +4,7 @@ import textwrap
 from functools import partial
 
 from flyrun.cli.verbs import VERBS, verb
-from flyrun.config.catalogue import SHOWN, options
+from flyrun.experiments.config.catalogue import SHOWN, options
 
 #: flags of a run, flyrun's own and those of Hydra's that serve it
 FLAGS = {

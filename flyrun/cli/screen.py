@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from flyrun.cli.messages import print_error
-from flyrun.errors import ConfigError
-from flyrun.report import render
-from flyrun.runner.events import Events
-from flyrun.runner.progress import summary
+from flyrun.experiments.runner.events import Events
+from flyrun.experiments.runner.progress import summary
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.page import render
 
 FLAGS = ("--quiet", "--json")
 
@@ -26,7 +26,7 @@ class Screen:
     """Console takes what happens to cells, tables the report's tables; None shows nothing.
 
     The methods tell what a console does not: events that only machines read (listed in
-    flyrun/runner/events.py), and what --quiet is to show nevertheless.
+    flyrun/experiments/runner/events.py), and what --quiet is to show nevertheless.
     """
 
     def __init__(self, output: str):

@@ -12,9 +12,9 @@ from unittest import mock
 from hydra.core.utils import JobReturn, JobStatus
 
 from flyrun.cli.messages import print_error
-from flyrun.config.executor import Slurm
-from flyrun.runner.launch import ENDING
-from flyrun.runner.slurm import Jobs
+from flyrun.experiments.runner.launch import ENDING
+from flyrun.ground.executor import Slurm
+from flyrun.ground.slurm import Jobs
 
 _LOOK_EVERY_S = 1.0
 _SAY_AFTER_S = 5.0

@@ -23,15 +23,15 @@ from omegaconf import OmegaConf
 from flyrun.cli import screen as outputs
 from flyrun.cli.messages import explain, print_error
 from flyrun.cli.verbs import VERBS
-from flyrun.config import plugins
-from flyrun.config.arm import Job
-from flyrun.config.compose import compose_job
-from flyrun.config.hydra_errors import one_line
-from flyrun.config.overrides import Entry, from_hydra, known_keys, read, to_hydra
-from flyrun.config.schema import did_you_mean, listing
-from flyrun.errors import ConfigError
-from flyrun.exit_codes import DONE, FAILED, INTERRUPTED
-from flyrun.paths import conf_dir
+from flyrun.experiments.config import plugins
+from flyrun.experiments.config.arm import Job
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.config.hydra_errors import one_line
+from flyrun.experiments.config.overrides import Entry, from_hydra, known_keys, read, to_hydra
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.exit_codes import DONE, FAILED, INTERRUPTED
+from flyrun.ground.paths import conf_dir
+from flyrun.ground.schema import did_you_mean, listing
 
 #: flags of flyrun's own -> the keys that they set
 _SHORT = {"--fresh": "fresh=true", "--skip-bad": "dataset.skip_bad=true"}
@@ -88,7 +88,7 @@ def run(argv: Sequence[str]) -> int:
             if INTERRUPTED not in line.codes:  # otherwise it has been told how to go on
                 raise
         if line.sweep and INTERRUPTED not in line.codes:
-            from flyrun.report import sweep  # late: pandas, for which Tab need not wait
+            from flyrun.experiments.report import sweep  # late: pandas, for which Tab need not wait
 
             jobs = sweep.read(Path(folder))
             if not jobs and not line.codes:
@@ -246,7 +246,7 @@ def _job(line: _CommandLine, compose: Callable[[], Job]) -> None:
 
 def _leave(line: _CommandLine, place: int, words: list[str], run_dir: str, problem: str) -> None:
     """Leave for the sweep's table how its job at `place` ended: with the last of the line's exit codes."""
-    from flyrun.report import sweep  # late: pandas, for which Tab need not wait
+    from flyrun.experiments.report import sweep  # late: pandas, for which Tab need not wait
 
     keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed, words))
     sweep.Job(place + 1, keys, run_dir, line.codes[-1], problem).write(Path(line.sweep))
@@ -299,8 +299,8 @@ def _digest(text: str) -> str:
 def _execute(job: Job, screen: Any) -> int:
     """Run the cells and build the report; an interrupted run leaves the report for later."""
     # late: Tab and --cfg need not wait for these
-    from flyrun.report.build import build, summarise
-    from flyrun.runner.launch import run as run_cells  # late
+    from flyrun.experiments.report.build import build, summarise
+    from flyrun.experiments.runner.launch import run as run_cells  # late
 
     result = run_cells(job, screen.console, summarise=summarise)
     screen.failures(result)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flyrun.config.schema import did_you_mean, listing
-from flyrun.errors import ConfigError
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import did_you_mean, listing
 
 _HOW = "Type an option as --KEY VALUE, --KEY=VALUE or KEY=VALUE."
 _INDENT = 23
@@ -74,7 +74,7 @@ class Verb(argparse.ArgumentParser):
         """Declare a run that is stored; Tab offers those of the usual folder."""
 
         def stored(words: list[str]) -> Iterable[str]:
-            from flyrun.runner.store import runs  # late: verbs of no run need not wait
+            from flyrun.experiments.runner.store import runs  # late: verbs of no run need not wait
 
             return runs("results")
 

@@ -2,7 +2,7 @@
 
 import numpy  # noqa: F401  (loads its BLAS, which is looked up)
 
-from flyrun.runner import environment
+from flyrun.ground import environment
 
 _LINES = ("flyrun", "commit", "python", "numpy", "numba", "blas", "cpu", "cores", "platform")
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from flyrun.data.table.quoting import masked, quoted
-from flyrun.errors import FlyrunError
+from flyrun.ground.errors import FlyrunError
+from flyrun.tables.quoting import masked, quoted
 
 _NAME = re.compile(r"`([^`]+)`|([^\W\d][\w.]*)")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.data.table.layout import INTERCEPT, Layout
-from flyrun.diagnostics import ess
 from flyrun.fitting.column_scales import Scales
+from flyrun.ground.diagnostics import ess
+from flyrun.tables.layout import INTERCEPT, Layout
 
 RHAT, ESS = 1.01, 400
 INTERVAL = (0.03, 0.97)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flyrun.data.table.layout import Layout
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.tables.layout import Layout
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from flyrun import files
-from flyrun.config.dataset import Table
-from flyrun.data.table import loader
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.exit_codes import DONE, UNTRUSTED
 from flyrun.fitting.request import ELSEWHERE, Clock, Request
 from flyrun.fitting.second_process import reporting
+from flyrun.ground import files
+from flyrun.ground.errors import ConfigError, FlyrunError
+from flyrun.ground.exit_codes import DONE, UNTRUSTED
+from flyrun.tables import loader
+from flyrun.tables.options import Table
 
 _LONG_TO_READ = 16 << 20  # bytes of a file: meanwhile a second core loads what makes a report
 
@@ -45,10 +45,10 @@ def _fit_levels(request: Request, clock: Clock, screen: Any, report: Report) -> 
     """A fit a level of a column; exit code. ConfigError, once all else is written, where some have none."""
     from flyrun.fitting import engine, level_fits, stored  # late: see `fit`
     from flyrun.fitting.scan import many_files  # late: as above
-    from flyrun.report import render  # late: as above
-    from flyrun.runner import progress  # late: as above
+    from flyrun.ground import progress  # late: as above
+    from flyrun.ground.page import render  # late: as above
 
-    say = progress.display(screen.console, 0).say
+    say = progress.speaker(screen.console).say
     if many_files.wanted(request):
         levels, found = many_files.answers(request, screen.console)
     else:
@@ -86,11 +86,11 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     from flyrun.fitting import engine, priors, stored  # late: see `fit`
     from flyrun.fitting.lines import MOST_SHOWN  # late: as above
     from flyrun.fitting.scan import many_files  # late: as above
-    from flyrun.report import document  # late: as above
-    from flyrun.runner import progress  # late: as above
-    from flyrun.runner.store import POSTERIOR  # late: as above
+    from flyrun.ground import progress  # late: as above
+    from flyrun.ground.page import document  # late: as above
+    from flyrun.ground.run_files import POSTERIOR  # late: as above
 
-    say, phases = progress.display(screen.console, 0).say, dict[str, float]()
+    say, phases = progress.speaker(screen.console).say, dict[str, float]()
     if many_files.wanted(request):
         answer = many_files.answer(request, screen.console)
         before = answer.question.about

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from flyrun.config.schema import did_you_mean, listing
-from flyrun.data.table.layout import Column
-from flyrun.errors import ConfigError
 from flyrun.fitting import predict, stored
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import did_you_mean, listing
+from flyrun.tables.layout import Column
 
 KINDS = ("mean", "chance")
 _STEP = 1e-4  # of a column's range, of a derivative: its error is of the order of the square

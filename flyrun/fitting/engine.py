@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.schema import listing
-from flyrun.diagnostics import ess
-from flyrun.errors import ConfigError, factoring
 from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, mode, sound, weighted_draws
 from flyrun.fitting.column_scales import contrasts, own_scales
 from flyrun.fitting.groups.draw import draw as draw_groups
@@ -21,7 +18,10 @@ from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.fitting.proposal import Several
 from flyrun.fitting.question import Question
 from flyrun.fitting.rows_posterior import Posterior
-from flyrun.threads import one_blas_thread
+from flyrun.ground.diagnostics import ess
+from flyrun.ground.errors import ConfigError, factoring
+from flyrun.ground.schema import listing
+from flyrun.ground.threads import one_blas_thread
 
 _SEED = 0
 _FIRST = 500  # iterations a chain of the first round

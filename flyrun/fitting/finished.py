@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import flyrun.data
-from flyrun.config.dataset import Table
-from flyrun.config.schema import build
-from flyrun.data.dataset import Dataset
-from flyrun.data.table.layout import Layout
-from flyrun.errors import ConfigError, DataError
 from flyrun.fitting import bars, priors, question, stored
 from flyrun.fitting.column_scales import to_sampled
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.ground.schema import build
+from flyrun.tables import loader
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.layout import Layout
+from flyrun.tables.options import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ def rows(folder: Path, **table: Any) -> "pd.DataFrame":
     """What a fit's model reads of the rows that it was fitted to. table and errors: as of `read`."""
     import pandas as pd  # late: half a second
 
-    from flyrun.data.table import new_rows, pieces  # late: pandas
+    from flyrun.tables import new_rows, pieces  # late: pandas
 
     about, config = stored.about(folder), _table(folder, table)
     layout = Layout.from_dict(about["layout"])
@@ -96,7 +96,7 @@ def _table(folder: Path, table: dict[str, Any]) -> Table:
             "fit one file of them for this"
         )
     config: Any = build("dataset", {"name": "table", **settings, "sha256": None})
-    if flyrun.data.fingerprint(config) != settings["sha256"]:
+    if loader.fingerprint(config) != settings["sha256"]:
         raise DataError(f"{config.path}: has changed since {folder} was fitted to it; fit it again")
     return config
 

@@ -3,11 +3,11 @@
 import re
 from typing import Any, NamedTuple
 
-from flyrun.data.table.quoting import masked
-from flyrun.errors import ConfigError
 from flyrun.fitting import bars
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.request import dashed
+from flyrun.ground.errors import ConfigError
+from flyrun.tables.quoting import masked
 
 _NAME = r"(?:`[^`]+`|[^\W\d][\w.]*)"
 _OFFSET = re.compile(rf"\+?\s*\boffset\(\s*(?P<log>log\(\s*)?(?P<column>{_NAME})\s*\)?\s*\)\s*")

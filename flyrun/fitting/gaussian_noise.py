@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.errors import FlyrunError
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.ground.errors import FlyrunError
 
 _POINTS = 400  # of the grid of log σ
 _NARROWED = 6  # times that the grid closes in on where the mass is

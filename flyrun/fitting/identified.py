@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.config.schema import listing
-from flyrun.data.dataset import Dataset
-from flyrun.data.table.layout import Layout, plain
+from flyrun.ground.schema import listing
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.layout import Layout, plain
 
 # Columns say the same in a direction along which the likelihood bends less than this share of what it would
 # for unrelated columns (two that correlate by .99), unless the data are so many that its posterior sd is
@@ -86,7 +86,7 @@ def _alike(table: Any, layout: Layout, group: list[int], free: int) -> str:
 
 def _of_formula(layout: Layout, names: list[str], count: str) -> str:
     """What helps where columns of a formula follow from each other, as it is typed."""
-    from flyrun.data.table import formula  # late: few fits have one
+    from flyrun.tables import formula  # late: few fits have one
 
     terms = _terms(layout, names)
     splines = {one: wide for term in terms for one, wide in formula.centred(term).items()}
@@ -99,7 +99,7 @@ def _of_formula(layout: Layout, names: list[str], count: str) -> str:
 
 def _terms(layout: Layout, names: list[str]) -> list[str]:
     """The formula's terms that columns are of, each once, as they are typed."""
-    from flyrun.data.table import formula  # late, as above
+    from flyrun.tables import formula  # late, as above
 
     read = formula.read(str(layout.formula), [one.name for one in layout.sources])
     return list(dict.fromkeys(map(read.term_of, names)))

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import flyrun.data
-from flyrun import files
-from flyrun.config.schema import did_you_mean, listing, quoted
-from flyrun.data.table.quoting import Names
-from flyrun.errors import ConfigError, DataError
 from flyrun.fitting.request import ELSEWHERE, Request
 from flyrun.fitting.scan.one_look import MOST, too_many
-from flyrun.report.render import View
+from flyrun.ground import files
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.ground.page.render import View
+from flyrun.ground.schema import did_you_mean, listing, quoted
+from flyrun.tables import loader
+from flyrun.tables.quoting import Names
 
 MOST_REPORTS = 20  # levels whose reports are made at once
 _COLUMNS, _LEVELS = 5, 40  # of coefficients beside each other, and levels that are printed
@@ -69,10 +69,10 @@ def where(request: Request, level: str) -> str:
 
 def of_table(request: Request) -> dict[str, Request]:
     """A request for each level of one file. DataError where levels are missing, or too many."""
-    from flyrun.data.table import pieces  # late: pandas takes half a second
+    from flyrun.tables import pieces  # late: pandas takes half a second
 
     table, by, path = request.typed_table, str(request.by), Path(request.file).expanduser()
-    flyrun.data.fingerprint(table)
+    loader.fingerprint(table)
     refuse(request, pieces.names(path, table))
     count, missing = dict[str, int](), 0
     for piece in pieces.pieces(path, [by], replace(table, limit=None), {by}):

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from flyrun.config.dataset import Table
-from flyrun.data.dataset import Dataset
-from flyrun.data.table.layout import Column, Layout, plain
 from flyrun.fitting.groups.grouped_table import OfTable
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.layout import Column, Layout, plain
+from flyrun.tables.options import Table
 
 MOST_SHOWN = 12  # columns that a fit says a line of, and levels that are named
 

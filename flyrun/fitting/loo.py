@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 from scipy.special import logsumexp
 
-from flyrun.diagnostics.psis import HEAVY
-from flyrun.errors import ConfigError
 from flyrun.fitting import finished
 from flyrun.fitting.finished import Finished
 from flyrun.fitting.groups import left_out
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.rows_posterior import Rows
+from flyrun.ground.diagnostics.psis import HEAVY
+from flyrun.ground.errors import ConfigError
 
 _ALL_ROWS = 2_000  # up to which every row is smoothed
 _SAMPLED = 1_000  # rows of a taller table that are

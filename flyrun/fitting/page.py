@@ -9,14 +9,13 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from flyrun import files
 from flyrun.fitting import page_figures, stored
 from flyrun.fitting.page_figures import UNITS, effect_per
-from flyrun.report import document, figures, words
-from flyrun.report.arms import Run
-from flyrun.report.metrics import Metric, Row, table
-from flyrun.report.render import NOTHING, View, spec
-from flyrun.runner.store import read_run
+from flyrun.ground import files
+from flyrun.ground.page import document, figures, words
+from flyrun.ground.page.metrics import Metric, Row, table
+from flyrun.ground.page.render import NOTHING, View, spec
+from flyrun.ground.run_files import read_run
 
 _MOST_FILES = 12  # that are named
 _PRIOR_LIKE = 0.8  # posterior sd over the prior's from where a coefficient is called hardly informed
@@ -32,27 +31,21 @@ def build(
 
     Raises ConfigError where the folder holds no fit, StoreError where it cannot be written.
     """
-    fit, run = stored.about(folder), Run(read_run(folder), (), "")
+    fit, info = stored.about(folder), read_run(folder)
     rows = fit["coefficients"]
     frame = pd.DataFrame(rows, columns=_columns(rows), dtype=object)
     with files.writing(folder):
-        drawn, left_out, _ = figures.drawn(page_figures.of(fit, run.info["title"]), folder, each)
+        drawn, left_out, _ = figures.drawn(page_figures.of(fit, info["title"]), folder, each)
         text = document.compose(
-            run,
+            info,
+            [info],
             lead=_lead(fit),
             views=views(fit),
             caveats=[*_caveats(fit), *left_out],
             legend=_legend(fit),
             figures=drawn,
         )
-        texts = {
-            "table.csv": frame.to_csv(index=False),
-            "table.json": document.as_json(run, frame, text),
-            "report.md": document.as_markdown(text),
-            "report.html": document.as_html(text),
-        }
-        for name, content in texts.items():
-            files.write_text(folder / name, content)
+        document.write(text, folder, info, frame)
     if console is not None:
         document.show(text, folder, console)
     return text
@@ -64,12 +57,12 @@ def views(fit: Fit) -> list[View]:
     for row in fit["coefficients"]:
         classes.setdefault(str(row["class"]), []).append(row)
     tables = [
-        table(f"Coefficients of {name}" if name else "Coefficients", _SHOWN, own, _COEFFICIENT)
+        table(f"Coefficients of {name}" if name else "Coefficients", _COEFFICIENT, _SHOWN, own)
         for name, own in classes.items()
     ]
     for one in fit.get("groups", ()):
         shown = _EFFECTS if len(one["effects"]) > 1 else _EFFECTS[1:]
-        tables.append(table(f"Effects of {one['group']}", shown, one["rows"], _LEVEL))
+        tables.append(table(f"Effects of {one['group']}", _LEVEL, shown, one["rows"]))
     return tables
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.data import domains
-from flyrun.report.colours import PALETTE
-from flyrun.report.figures import INK, axes, grid
+from flyrun.families import domains
+from flyrun.ground.page.colours import PALETTE
+from flyrun.ground.page.figures import INK, axes, grid
 
 #: what coefficients add up to, by the scale on which they do
 UNITS = {

@@ -4,8 +4,8 @@ import hashlib
 import sys
 from pathlib import Path
 
-from flyrun import files, paths
-from flyrun.errors import ConfigError
+from flyrun.ground import files, paths
+from flyrun.ground.errors import ConfigError
 
 STDIN = "-"
 _KEPT = set[str]()

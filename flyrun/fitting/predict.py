@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flyrun.config.dataset import Table
-from flyrun.config.schema import listing, quoted
-from flyrun.data.table import new_rows
-from flyrun.data.table.encode import design
-from flyrun.data.table.layout import Layout
-from flyrun.errors import ConfigError, DataError
+from flyrun.families.family import Family
 from flyrun.fitting.groups.stored_effects import NEW_GROUPS, Effects
-from flyrun.models.family import Family
-from flyrun.numerics.special import sigmoid
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.ground.numerics.special import sigmoid
+from flyrun.ground.schema import listing, quoted
+from flyrun.tables import new_rows
+from flyrun.tables.encode import design
+from flyrun.tables.layout import Layout
+from flyrun.tables.options import Table
 
 KINDS = ("mean", "chance", "response")
 # Rows that are worked out at a time. New targets are drawn by a generator for each such block, so that they
@@ -156,7 +156,7 @@ def refuse_kind(one: Fitted, kind: str, known: Sequence[str] = KINDS) -> None:
 
 def rows_of(one: Fitted, path: Path) -> pd.DataFrame:
     """The rows of a file, read as the fit's was, checked. Raises DataError as `checked_rows` does."""
-    from flyrun.data.table import pieces, text_table  # late: a frame needs neither
+    from flyrun.tables import pieces, text_table  # late: a frame needs neither
 
     told = one.settings["dataset"]
     options = Table(**{key: told[key] for key in ("decimal", "encoding", "na", "categorical") if key in told})

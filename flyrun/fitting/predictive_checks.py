@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.data.dataset import Dataset
-from flyrun.data.table.layout import Layout
+from flyrun.families.family import family
 from flyrun.fitting import predict
-from flyrun.models.family import family
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.layout import Layout
 
 _DRAWS = 100
 _ROWS = 10_000

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from flyrun.config.schema import did_you_mean, listing, quoted
-from flyrun.data.table.layout import INTERCEPT, Layout
-from flyrun.errors import ConfigError
-from flyrun.models.family import LogGamma
+from flyrun.families.family import LogGamma
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import did_you_mean, listing, quoted
+from flyrun.tables.layout import INTERCEPT, Layout
 
 if TYPE_CHECKING:
     from flyrun.fitting.rows_posterior import Posterior

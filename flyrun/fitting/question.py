@@ -3,20 +3,20 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-import flyrun.data
-from flyrun.config.dataset import Table
-from flyrun.config.model import for_tables
-from flyrun.config.schema import quoted
-from flyrun.data.dataset import Dataset
-from flyrun.data.table import loader
-from flyrun.data.table.layout import Layout
-from flyrun.errors import ConfigError
+from flyrun.families.family import Family, family
+from flyrun.families.options import for_tables
 from flyrun.fitting import lines, priors, ratios, table_posterior
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
-from flyrun.models.family import Family, family
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import quoted
+from flyrun.tables import loader
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.layout import Layout
+from flyrun.tables.loading import load
+from flyrun.tables.options import Table
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Question:
 
 def of(request: Request) -> Question:
     """The question of a request for one table. Raises DataError or ConfigError in one line."""
-    dataset = flyrun.data.load(request.typed_table)
+    dataset = load(request.typed_table)
     layout = Layout.from_dict(dataset.info["layout"])
     # all that follows reads the same
     table = replace(request.typed_table, task=dataset.task, sha256=dataset.sha256)
@@ -94,7 +94,7 @@ def look(request: Request) -> list[str]:
         raise ConfigError(
             f"--check: looks at one file, and {request.file} names several; name one, as {quoted(first)}"
         )
-    dataset = flyrun.data.load(table := request.typed_table)
+    dataset = load(table := request.typed_table)
     layout = Layout.from_dict(dataset.info["layout"])
     table = replace(table, task=dataset.task, sha256=dataset.sha256)
     words = f"for {model_of(request, dataset.task)}; --check fits nothing"

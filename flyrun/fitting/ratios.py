@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.data.table.layout import Layout
-from flyrun.errors import ConfigError
+from flyrun.ground.errors import ConfigError
+from flyrun.tables.layout import Layout
 
 _OF_LINKS = {"logit": "odds_ratio", "log": "rate_ratio"}
 _NO_LOGS = {"identity": "differences of the target", "probit": "on the probit scale"}

@@ -10,13 +10,13 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from flyrun.config.dataset import ROLES, Table, listed
-from flyrun.config.job_keys import folder_name
-from flyrun.config.model import for_tables
-from flyrun.config.schema import build, quoted, schema
-from flyrun.errors import ConfigError
+from flyrun.families.options import for_tables
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.priors import Typed
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.run_files import folder_name
+from flyrun.ground.schema import build, quoted, schema
+from flyrun.tables.options import ROLES, Table, listed
 
 #: where a fit that cannot write its folder may go
 ELSEWHERE = "choose another place with --results-dir FOLDER"
@@ -76,7 +76,8 @@ class Clock:
 class Request:
     """One command line. words: as typed, without --fresh and the output, for the command that goes on.
 
-    overrides: settings as typed, key=value: of dataset, of executor, where many files are scanned, or model.
+    typed: settings by key, of dataset, of executor, where many files are scanned, or model; each has `key`,
+    `group`, `value` and `text`, as it was typed.
     """
 
     file: str
@@ -94,7 +95,7 @@ class Request:
     exp: bool = False
     by: str | None = None
     folds: int | None = None
-    overrides: tuple[str, ...] = ()
+    typed: dict[str, Any] = field(default_factory=dict)
     groups: tuple[Bar, ...] = ()
     words: tuple[str, ...] = ()
 
@@ -108,30 +109,6 @@ class Request:
         """Where its files go."""
         name = self.name if self.name is not None else run_name(self.file)
         return Path(self.results_dir).expanduser() / "runs" / name
-
-    @cached_property
-    def typed(self) -> dict[str, Any]:
-        """The settings that are typed, entries of config/overrides, by key. ConfigError for one of chains."""
-        if not self.overrides:
-            return {}
-        from flyrun.config.overrides import read  # late: Hydra, which few fits need
-
-        entries = {one.key: one for one in read(self.overrides)}
-        for one in entries.values():
-            if one.group not in ("dataset", "executor") and one.key not in ("model", "executor"):
-                raise ConfigError(
-                    f"{one.text}: fit draws from the posterior itself and has no such setting; leave it out; "
-                    "experiments on a table take it, as docs/your-data.md shows"
-                )
-            if one.key == "executor" and one.value != "dask":
-                raise ConfigError(
-                    f"{one.text}: fit works here, with --workers N processes where files are many, or on "
-                    "executor=dask; leave it out"
-                )
-            dask = "executor" in entries or "executor.address" in entries
-            if one.group == "executor" and not dask:
-                raise ConfigError(f"{one.text}: is of executor=dask; add that, or leave this out")
-        return entries
 
     @property
     def model_asked(self) -> str | None:

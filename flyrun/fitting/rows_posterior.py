@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flyrun.children import cores
-from flyrun.models.family import Auxiliary, Family
-from flyrun.threads import in_order
+from flyrun.families.family import Auxiliary, Family
+from flyrun.ground.children import cores
+from flyrun.ground.threads import in_order
 
 T = TypeVar("T")
 

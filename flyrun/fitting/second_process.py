@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flyrun.children import cores
+from flyrun.ground.children import cores
 
 if TYPE_CHECKING:
-    from flyrun.report.document import Document
+    from flyrun.ground.page.document import Document
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def _on_two(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
 def _load_reports() -> None:
     """Import what a report needs, and draw a first figure."""
     import flyrun.fitting.page  # noqa: F401  # late: as above
-    from flyrun.report.figures import axes, saved  # late: as above
+    from flyrun.ground.page.figures import axes, saved  # late: as above
 
     figure, (panel,) = axes(1, "first")  # finds fonts and what else a first figure looks for
     panel.set(xscale="log", xlim=(1, 100))

@@ -6,10 +6,10 @@ priors at all, whatever made them.
 
 import numpy as np
 
-from flyrun.errors import FlyrunError
 from flyrun.fitting import gaussian_noise
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.weighted_draws import ENOUGH
+from flyrun.ground.errors import FlyrunError
 
 _WIDER = 10.0  # times its prior's sd that a coefficient's may be; of log-concave likelihoods at most 1
 _FARTHEST = 1e6  # prior sds that a mean may be from the prior's

@@ -11,10 +11,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from flyrun import __version__, files, netcdf
-from flyrun.config.dataset import Table
-from flyrun.data.table.layout import Layout
-from flyrun.errors import ConfigError
+from flyrun import __version__
+from flyrun.families.family import Family, family
 from flyrun.fitting import predict, predictive_checks, priors, question, ratios
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.groups.grouped_table import OfTable
@@ -22,8 +20,10 @@ from flyrun.fitting.groups.stored_effects import read as read_effects
 from flyrun.fitting.groups.stored_effects import stored_as
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import ELSEWHERE, Request
-from flyrun.models.family import Family, family
-from flyrun.runner import environment, store
+from flyrun.ground import environment, files, netcdf, progress, run_files
+from flyrun.ground.errors import ConfigError
+from flyrun.tables.layout import Layout
+from flyrun.tables.options import Table
 
 FIT = "fit.json"  # what a fit found
 GROUPS = "groups.csv"  # groups' effects, all levels of all factors
@@ -33,7 +33,7 @@ Draws = dict[str, np.ndarray]
 
 def about(folder: Path) -> dict[str, Any]:
     """What a fit's fit.json says. Raises ConfigError where no finished fit is there."""
-    if not is_fit(folder) or not (folder / store.POSTERIOR).is_file():
+    if not is_fit(folder) or not (folder / run_files.POSTERIOR).is_file():
         raise ConfigError(f"{folder}: holds no finished fit; name the folder that `flyrun fit` wrote")
     return _read(folder)
 
@@ -54,12 +54,12 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def _arms(folder: Path) -> list[Any]:
     """Of an experiment that is in a folder."""
-    return store.read_run(folder)["arms"] if (folder / store.RUN).exists() else []
+    return run_files.read_run(folder)["arms"] if (folder / run_files.RUN).exists() else []
 
 
 def draws(folder: Path) -> tuple[Draws, Draws]:
     """Draws of even weight, (C, T, ...) by name, and those with weights, (S, ...), if there are such."""
-    with netcdf.read(folder / store.POSTERIOR) as file:
+    with netcdf.read(folder / run_files.POSTERIOR) as file:
         even, weighted = (
             {name: np.asarray(values) for name, values in file[group].items()} if group in file else {}
             for group in ("posterior", "weighted")
@@ -72,7 +72,7 @@ def fitted(folder: Path) -> predict.Fitted:
     told = about(folder)
     layout, model = Layout.from_dict(told["layout"]), family(told["settings"]["model"])
     even, _ = draws(folder)
-    effects = read_effects(folder / store.POSTERIOR, told["settings"])
+    effects = read_effects(folder / run_files.POSTERIOR, told["settings"])
     return predict.of_draws(layout, told["link"], model, told["settings"], even, effects)
 
 
@@ -85,12 +85,12 @@ def asked(request: Request) -> Question:
 
 def refuse_to_replace(request: Request, table: Table, one: Family) -> None:
     """Raise ConfigError where a fit of other settings, or an experiment, is in the folder of a request."""
-    folder, free = request.folder, f"--name {store.free_name(request.folder)} keeps both"
+    folder, free = request.folder, f"--name {run_files.free_name(request.folder)} keeps both"
     if _arms(folder):
         raise ConfigError(f"{folder}: holds an experiment; {free}")
     before = _read(folder).get("settings")
     now = question.settings(request, table, one)
-    if before and not request.fresh and (changes := store.changes(before, now)):
+    if before and not request.fresh and (changes := run_files.changes(before, now)):
         raise ConfigError(
             f"{folder}: holds finished results with other settings ({changes}); {free}, --fresh replaces them"
         )
@@ -128,15 +128,15 @@ def write(answer: Answer) -> Path:
         "experiment": folder.name,
         "title": f"{Path(request.file).name}: {layout.target.name}",
         "command": shlex.join(["flyrun", "fit", *request.words]),
-        "started": store.now(),
+        "started": progress.now(),
         "arms": [],
-        "environment": environment.describe() | {"finished": store.now()},
+        "environment": environment.describe() | {"finished": progress.now()},
     }
     attrs = {"flyrun": __version__, "file": fit["file"], "target": layout.target.name, "model": own.name}
     with files.writing(folder, ELSEWHERE):
         folder.mkdir(parents=True, exist_ok=True)
         further = {stored_as(place): one.stored() for place, one in enumerate(answer.groups)}
-        _write_draws(folder / store.POSTERIOR, answer.even, answer.weighted, layout, attrs, further)
+        _write_draws(folder / run_files.POSTERIOR, answer.even, answer.weighted, layout, attrs, further)
         files.write_json(folder / FIT, fit)
         if answer.groups:
             import pandas as pd  # late: half a second
@@ -145,7 +145,7 @@ def write(answer: Answer) -> Path:
             files.write_text(folder / GROUPS, tables.to_csv(index=False, lineterminator="\n"))
         else:
             (folder / GROUPS).unlink(missing_ok=True)
-        files.write_json(folder / store.RUN, entry)
+        files.write_json(folder / run_files.RUN, entry)
     return folder
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from flyrun.data.dataset import Dataset
-from flyrun.errors import ConfigError
+from flyrun.families.family import Family
 from flyrun.fitting.priors import Priors
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.models.family import Family
+from flyrun.ground.errors import ConfigError
+from flyrun.tables.dataset import Dataset
 
 _MOST_PARAMETERS = 3_000
 

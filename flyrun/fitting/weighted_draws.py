@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from flyrun.diagnostics.psis import HEAVY, pareto_k
 from flyrun.fitting import gaussian_noise, hmc_check, mode, other_modes
 from flyrun.fitting.proposal import WIDE, Mixture, Several, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior
+from flyrun.ground.diagnostics.psis import HEAVY, pareto_k
 
 DRAWS = 4_000  # wanted near the mode; a quarter as many more come from the wide part
 ENOUGH = 400  # effective draws from which weights are trusted

@@ -13,16 +13,22 @@ import time
 import numpy as np
 import pytest
 
-from flyrun.data.grid import gaussian_kernel
-from flyrun.models.graphs.ising import ising
-from flyrun.models.graphs.pair_factors import dense_pairs
-from flyrun.models.graphs.potts import potts
-from flyrun.samplers.gibbs.double_min import double_min
-from flyrun.samplers.gibbs.gibbs import build as gibbs
-from flyrun.samplers.gibbs.local_minibatch import local_minibatch
-from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps, scan_of
-from flyrun.samplers.gibbs.mgpmh import mgpmh
-from flyrun.samplers.gibbs.min_gibbs import min_gibbs
+from flyrun.experiments.data.grid import gaussian_kernel
+from flyrun.experiments.models.graphs.ising import ising
+from flyrun.experiments.models.graphs.pair_factors import dense_pairs
+from flyrun.experiments.models.graphs.potts import potts
+from flyrun.experiments.samplers.gibbs.double_min import double_min
+from flyrun.experiments.samplers.gibbs.gibbs import build as gibbs
+from flyrun.experiments.samplers.gibbs.local_minibatch import local_minibatch
+from flyrun.experiments.samplers.gibbs.loop import (
+    begin_chain,
+    empty_sweeps,
+    no_marginals,
+    run_sweeps,
+    scan_of,
+)
+from flyrun.experiments.samplers.gibbs.mgpmh import mgpmh
+from flyrun.experiments.samplers.gibbs.min_gibbs import min_gibbs
 
 KERNEL = gaussian_kernel(20, 1.5)
 N, SWEEPS, ROUNDS = 400, 60, 9

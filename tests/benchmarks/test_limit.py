@@ -8,12 +8,12 @@ import time
 import numpy as np
 import pytest
 
-from flyrun.diagnostics.coda import effective_size
-from flyrun.gold.reference import arm_of
-from flyrun.numerics.compiled import outer_jit
-from flyrun.numerics.streams import normals
-from flyrun.samplers.chain.metric import scale_noise
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.chain.metric import scale_noise
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.diagnostics.coda import effective_size
+from flyrun.ground.numerics.compiled import outer_jit
+from flyrun.ground.numerics.streams import normals
 from tests.benchmarks import stored_ratios
 
 WORDS = ("sampler=hmc", "bound=local", "brightness=per_datum", "protocol.init=map", "protocol.burn_in=1000")

@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.samplers.method import prepare
 from tests.benchmarks import stored_ratios
 
 

@@ -8,15 +8,15 @@ import time
 import numpy as np
 import pytest
 
-from flyrun.config.arm import Arm
-from flyrun.config.bound import Map, NoBound
-from flyrun.config.brightness import Implicit, NoBrightness
-from flyrun.config.dataset.row_data import Mnist7v9
-from flyrun.config.model import Logistic
-from flyrun.config.prior import Gaussian
-from flyrun.config.protocol import Protocol
-from flyrun.config.sampler.chain import RandomWalk
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.config.bound import Map, NoBound
+from flyrun.experiments.config.brightness import Implicit, NoBrightness
+from flyrun.experiments.config.dataset.row_data import Mnist7v9
+from flyrun.experiments.config.prior import Gaussian
+from flyrun.experiments.config.protocol import Protocol
+from flyrun.experiments.config.sampler.chain import RandomWalk
+from flyrun.experiments.samplers.method import prepare
+from flyrun.families.options import Logistic
 from tests.benchmarks import stored_ratios
 
 PROTOCOL = Protocol(iterations=10**9, burn_in=0, init="map")

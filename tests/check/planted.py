@@ -7,12 +7,12 @@ from math import exp, log
 from typing import NamedTuple
 from zlib import crc32
 
-from flyrun.numerics.compiled import implements
-from flyrun.samplers.chain.acceptance.rule import decide, metropolis
-from flyrun.samplers.chain.brightness.base import resample
-from flyrun.samplers.chain.brightness.implicit import Implicit
-from flyrun.samplers.chain.targets.firefly import darken
-from flyrun.samplers.chain.targets.target import kept_log_data, log_data
+from flyrun.experiments.samplers.chain.acceptance.rule import decide, metropolis
+from flyrun.experiments.samplers.chain.brightness.base import resample
+from flyrun.experiments.samplers.chain.brightness.implicit import Implicit
+from flyrun.experiments.samplers.chain.targets.firefly import darken
+from flyrun.experiments.samplers.chain.targets.target import kept_log_data, log_data
+from flyrun.ground.numerics.compiled import implements
 
 SOUND, TEMPERATURE, ACCEPTANCE, DRIFT = range(4)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.check import against, judge, measure, run
 from flyrun.cli.main import main
-from flyrun.errors import ConfigError
+from flyrun.experiments.check import against, judge, measure, run
+from flyrun.ground.errors import ConfigError
 
 HERE = {"processor": "a", "numpy": "2"}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from flyrun.check import probes
-from flyrun.prove.posteriors import Truth
-from flyrun.samplers.chain.hmc import Hmc
-from flyrun.samplers.chain.update import tune, update
-from flyrun.samplers.gibbs.mgpmh import Mgpmh
-from flyrun.samplers.gibbs.single_site import begin, resample_site
-from flyrun.samplers.method import prepare
+from flyrun.experiments.check import probes
+from flyrun.experiments.prove.posteriors import Truth
+from flyrun.experiments.samplers.chain.hmc import Hmc
+from flyrun.experiments.samplers.chain.update import tune, update
+from flyrun.experiments.samplers.gibbs.mgpmh import Mgpmh
+from flyrun.experiments.samplers.gibbs.single_site import begin, resample_site
+from flyrun.experiments.samplers.method import prepare
 from tests.check.planted import ACCEPTANCE, DRIFT, SOUND, TEMPERATURE, Planted, TooReady, edited
 
 # compiled once for all faults; each runs 2.4 million iterations

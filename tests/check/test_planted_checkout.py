@@ -11,9 +11,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-_RULE = "flyrun/samplers/chain/acceptance/rule.py"
-_WALK = "flyrun/samplers/chain/random_walk.py"
-_SWEEP = "flyrun/samplers/chain/brightness/base.py"
+_RULE = "flyrun/experiments/samplers/chain/acceptance/rule.py"
+_WALK = "flyrun/experiments/samplers/chain/random_walk.py"
+_SWEEP = "flyrun/experiments/samplers/chain/brightness/base.py"
 _PROBABILITY = "    return exp(min(0.0, log_ratio))\n"
 _PROPOSAL = "        proposal[d] = theta[d] + step * proposal[d]\n"
 _LEVEL = "        level = max(memory.values[i] - log_rate(brightness, ith_bright(partition, i)), 0.0)\n"

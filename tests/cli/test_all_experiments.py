@@ -5,7 +5,7 @@ import csv
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.config.catalogue import files
+from flyrun.experiments.config.catalogue import files
 
 #: of one whose smoke leaves chains, importance and weighted draws a budget, the arms that compile soon
 FAST = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.gold import store
+from flyrun.experiments.gold import store
 from tests.stored import write_three_arms
 
 BAD = {

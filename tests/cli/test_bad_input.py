@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.data import descriptors
-from flyrun.numerics import compiled  # noqa: F401  chooses its cache folder before these tests change FLYRUN_CACHE
+from flyrun.experiments.data import descriptors
+from flyrun.ground.numerics import compiled  # noqa: F401  chooses its cache folder before these tests change FLYRUN_CACHE
 
 MNIST = "experiment=mnist_logreg only=regular"
 ROBUST = "model=student_t sampler=slice protocol=smoke"

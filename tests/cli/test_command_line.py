@@ -17,11 +17,11 @@ from flyrun.cli.main import main
 from flyrun.cli.overview import FLAGS, overview
 from flyrun.cli.verbs import VERBS
 from flyrun.cli.verbs import verb as load
-from flyrun.config.brightness import Implicit
-from flyrun.config.catalogue import options
-from flyrun.errors import DataError, StoreError
-from flyrun.numerics.code_digest import PACKAGE
-from flyrun.runner.outcomes import Outcome, RunResult
+from flyrun.experiments.config.brightness import Implicit
+from flyrun.experiments.config.catalogue import options
+from flyrun.experiments.runner.outcomes import Outcome, RunResult
+from flyrun.ground.errors import DataError, StoreError
+from flyrun.ground.numerics.code_digest import PACKAGE
 
 EXPERIMENT = "experiment=mnist_logreg"
 
@@ -48,8 +48,8 @@ class Runs:
 @pytest.fixture
 def runs(monkeypatch, tmp_path):
     stand_in = Runs()
-    monkeypatch.setattr("flyrun.runner.launch.run", stand_in.run)
-    monkeypatch.setattr("flyrun.report.build.build", stand_in.build)
+    monkeypatch.setattr("flyrun.experiments.runner.launch.run", stand_in.run)
+    monkeypatch.setattr("flyrun.experiments.report.build.build", stand_in.build)
     monkeypatch.chdir(tmp_path)
     yield stand_in
     assert os.listdir(tmp_path) == [], "Hydra left folders behind"
@@ -457,9 +457,9 @@ def test_lists_have_straight_columns(runs, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()[1:]
     column = 4 + max(map(len, options("sampler")))
     assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)
-    monkeypatch.setattr("flyrun.data.registry.names", lambda: ["mnist_7v9", "random_factors"])
+    monkeypatch.setattr("flyrun.experiments.data.registry.names", lambda: ["mnist_7v9", "random_factors"])
     monkeypatch.setattr(
-        "flyrun.data.registry.state", lambda name: "none yet, but soon" if "_f" in name else ""
+        "flyrun.experiments.data.registry.state", lambda name: "none yet, but soon" if "_f" in name else ""
     )
     assert main(["data", "list"]) == 0
     first, second = capsys.readouterr().out.splitlines()

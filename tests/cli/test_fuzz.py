@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flyrun.cli.main import main
-from flyrun.config.arm import ARM_GROUPS, GROUPS
-from flyrun.config.overrides import JOB_KEYS, read
-from flyrun.config.schema import SCHEMAS, keys
-from flyrun.errors import FlyrunError
-from flyrun.runner.outcomes import RunResult
+from flyrun.experiments.config.arm import ARM_GROUPS, GROUPS
+from flyrun.experiments.config.overrides import JOB_KEYS, read
+from flyrun.experiments.runner.outcomes import RunResult
+from flyrun.ground.errors import FlyrunError
+from flyrun.ground.schema import SCHEMAS, keys
 
 _FIELDS = sorted(
     {f"{group}.{key}" for group, known in SCHEMAS.items() for cls in known.values() for key in keys(cls)}
@@ -144,10 +144,10 @@ def stand_ins(tmp_path_factory):
     folder = tmp_path_factory.mktemp("here")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "flyrun.runner.launch.run",
+            "flyrun.experiments.runner.launch.run",
             lambda job, console, summarise: RunResult(folder, "flyrun"),
         )
-        patch.setattr("flyrun.report.build.build", lambda run_dir, console=None: None)
+        patch.setattr("flyrun.experiments.report.build.build", lambda run_dir, console=None: None)
         patch.chdir(folder)
         yield folder
 

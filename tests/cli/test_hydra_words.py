@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.config.compose import compose_job
-from flyrun.config.overrides import read
-from flyrun.errors import ConfigError
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.config.overrides import read
+from flyrun.ground.errors import ConfigError
 
 ARM = ["dataset=toy_2d", "model=logistic", "bound=map", "sampler=random_walk", "protocol=smoke"]
 
@@ -119,7 +119,9 @@ def test_sweeps_and_lists_are_read_under_python_o(level):
     """PYTHONOPTIMIZE=1 leaves out assert statements, by which Hydra steps through brackets: `range(1,3)`
     ended in an AttributeError."""
     words = ["protocol.seeds=[0,1]", "bound.slack=range(1,3)", "prior.scale=choice(1,2)"]
-    read_it = "from flyrun.config.overrides import read; print([one.value for one in read(WORDS, True)])"
+    read_it = (
+        "from flyrun.experiments.config.overrides import read; print([e.value for e in read(WORDS, True)])"
+    )
     line = read_it.replace("WORDS", repr(words))
     environment = {**os.environ, "PYTHONOPTIMIZE": level}
     done = subprocess.run([sys.executable, "-c", line], env=environment, capture_output=True, text=True)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from flyrun.children import Pool
+from flyrun.ground.children import Pool
 
 ARM = "dataset=toy_2d model=logistic bound=map sampler=random_walk protocol=smoke protocol.seeds=1"
 # SIGINT may be ignored here, as in a shell's background. What precedes flyrun's own handler is not its own.
@@ -78,7 +78,7 @@ def end(process):
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("words", "module"),
-    [("list", "flyrun.cli.main"), ("list", "flyrun.config.schema"), (ARM, "hydra"), (ARM, "numba")],
+    [("list", "flyrun.cli.main"), ("list", "flyrun.ground.schema"), (ARM, "hydra"), (ARM, "numba")],
 )
 def test_while_importing(tmp_path, words, module):
     assert end(start(words, tmp_path, IMPORTED.format(module))) == 130

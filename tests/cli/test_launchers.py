@@ -13,7 +13,7 @@ import pytest
 
 from flyrun.cli import submitit_slurm
 from flyrun.cli.main import main
-from flyrun.runner import slurm as slurm_jobs
+from flyrun.ground import slurm as slurm_jobs
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runner"))
 import fake_slurm

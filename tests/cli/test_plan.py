@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.gold.reference import arm_of
-from flyrun.models.problem import bind
-from flyrun.plan.expected import expected, zigzag_time
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.problem import bind
+from flyrun.experiments.plan.expected import expected, zigzag_time
+from flyrun.experiments.samplers.method import prepare
 
 DATA = ["dataset=tall", "dataset.n_data=4000", "model=logistic", "prior=gaussian", "prior.scale=10"]
 

@@ -9,8 +9,8 @@ import pytest
 import rich.console
 
 from flyrun.cli.main import main
-from flyrun.runner import progress
-from flyrun.runner.events import Events
+from flyrun.experiments.runner import progress
+from flyrun.experiments.runner.events import Events
 
 
 def test_a_full_disk_is_one_line(monkeypatch, capsys):

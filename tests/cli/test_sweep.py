@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.errors import StoreError
-from flyrun.runner.outcomes import Outcome, RunResult
+from flyrun.experiments.runner.outcomes import Outcome, RunResult
+from flyrun.ground.errors import StoreError
 
 SWEEP = ["-m", "experiment=mnist_logreg", "only=[regular, map_tuned]"]
 COLUMNS = "experiment,arm,seeds,seeds_wanted,queries_per_iter,queries_per_iter_sd,note"
@@ -34,8 +34,8 @@ def jobs(monkeypatch, tmp_path):
         lines = [f"mnist_logreg,{arm.name},2,2,{100 + len(found)},1.5," for arm in found[-1].arms]
         (run_dir / "table.csv").write_text("\n".join([COLUMNS, *lines, ""]))
 
-    monkeypatch.setattr("flyrun.runner.launch.run", run)
-    monkeypatch.setattr("flyrun.report.build.build", build)
+    monkeypatch.setattr("flyrun.experiments.runner.launch.run", run)
+    monkeypatch.setattr("flyrun.experiments.report.build.build", build)
     monkeypatch.chdir(tmp_path)
     return found
 

@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from flyrun.cli.main import main
-from flyrun.compare.compare import Difference, judged
-from flyrun.diagnostics.difference import equivalence, welch
-from flyrun.report.build import build
+from flyrun.experiments.compare.compare import Difference, judged
+from flyrun.experiments.report.build import build
+from flyrun.ground.diagnostics.difference import equivalence, welch
 from tests.stored import write_cell, write_run, write_three_arms
 
 

@@ -7,12 +7,12 @@ import json
 import pandas as pd
 import pytest
 
-from flyrun import paths
 from flyrun.cli.main import main
-from flyrun.compare import published as together
-from flyrun.compare.publish import publish
-from flyrun.errors import StoreError
-from flyrun.report import figures
+from flyrun.experiments.compare import published as together
+from flyrun.experiments.compare.publish import publish
+from flyrun.experiments.report import figures
+from flyrun.ground import paths
+from flyrun.ground.errors import StoreError
 from tests.stored import TABLE1, write_cell, write_run, write_three_arms
 
 PUBLISHED = json.loads(TABLE1.read_text())

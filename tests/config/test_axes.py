@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from flyrun.cli.listing import info_text
-from flyrun.config.axes import Swept, expand
-from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError
-from flyrun.runner import cell, launch, store
+from flyrun.experiments.config.axes import Swept, expand
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.runner import cell, launch, store
+from flyrun.ground.errors import ConfigError
 
 #: arm -> digest of its settings, as when these experiments still listed every arm by hand
 ARMS = json.loads(Path(__file__).with_name("swept_arms.json").read_text())

@@ -9,14 +9,14 @@ import shutil
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
-from flyrun.config import compose
-from flyrun.config.brightness import Explicit, Implicit, NoBrightness
-from flyrun.config.catalogue import files, load
-from flyrun.config.compose import compose_job, own_list
-from flyrun.config.overrides import from_hydra, read, to_hydra
-from flyrun.config.sampler.base import with_sampler
-from flyrun.config.sampler.chain import Slice
-from flyrun.errors import ConfigError
+from flyrun.experiments.config import compose
+from flyrun.experiments.config.brightness import Explicit, Implicit, NoBrightness
+from flyrun.experiments.config.catalogue import files, load
+from flyrun.experiments.config.compose import compose_job, own_list
+from flyrun.experiments.config.overrides import from_hydra, read, to_hydra
+from flyrun.experiments.config.sampler.base import with_sampler
+from flyrun.experiments.config.sampler.chain import Slice
+from flyrun.ground.errors import ConfigError
 from tests.in_process import flyrun
 
 EXPERIMENT = "experiment=mnist_logreg"

@@ -12,20 +12,21 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyrun.config import plugins, schema
-from flyrun.config.acceptance import Exact
-from flyrun.config.arm import ARM_GROUPS, Arm
-from flyrun.config.bound import Map, NoBound
-from flyrun.config.brightness import Explicit, Implicit, NoBrightness
-from flyrun.config.compose import compose_job
-from flyrun.config.dataset.row_data import Mnist7v9
-from flyrun.config.executor import Local
-from flyrun.config.model import Logistic
-from flyrun.config.prior import Gaussian
-from flyrun.config.protocol import Protocol
-from flyrun.config.sampler.chain import RandomWalk, Slice
-from flyrun.errors import ConfigError
-from flyrun.paths import conf_dir
+from flyrun.experiments.config import plugins
+from flyrun.experiments.config.acceptance import Exact
+from flyrun.experiments.config.arm import ARM_GROUPS, Arm
+from flyrun.experiments.config.bound import Map, NoBound
+from flyrun.experiments.config.brightness import Explicit, Implicit, NoBrightness
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.config.dataset.row_data import Mnist7v9
+from flyrun.experiments.config.prior import Gaussian
+from flyrun.experiments.config.protocol import Protocol
+from flyrun.experiments.config.sampler.chain import RandomWalk, Slice
+from flyrun.families.options import Logistic
+from flyrun.ground import schema
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.executor import Local
+from flyrun.ground.paths import conf_dir
 
 ARM = Arm(
     experiment="test",

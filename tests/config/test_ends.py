@@ -13,19 +13,19 @@ import typing
 import numpy as np
 import pytest
 
-from flyrun.config.arm import Arm, Job
-from flyrun.config.dataset import Table
-from flyrun.config.model import Logistic
-from flyrun.config.prior import Gaussian
-from flyrun.config.protocol import Protocol
-from flyrun.config.sampler.approximations import Importance
-from flyrun.config.sampler.chain import ThetaUpdate
-from flyrun.config.sampler.combinations import Combination, WeierstrassExtrapolated
-from flyrun.config.schema import SCHEMAS, typed_fields
-from flyrun.data.dataset import Dataset
-from flyrun.errors import FlyrunError
-from flyrun.runner import launch
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.arm import Arm, Job
+from flyrun.experiments.config.prior import Gaussian
+from flyrun.experiments.config.protocol import Protocol
+from flyrun.experiments.config.sampler.approximations import Importance
+from flyrun.experiments.config.sampler.chain import ThetaUpdate
+from flyrun.experiments.config.sampler.combinations import Combination, WeierstrassExtrapolated
+from flyrun.experiments.runner import launch
+from flyrun.experiments.samplers.method import prepare
+from flyrun.families.options import Logistic
+from flyrun.ground.errors import FlyrunError
+from flyrun.ground.schema import SCHEMAS, typed_fields
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.options import Table
 
 LARGEST = float(np.finfo(float).max)
 LONGEST_S = 60  # of a case; setting up compiles
@@ -87,7 +87,7 @@ def _options():
                 continue
             if group == "model" and name not in ("student_t", "clutter"):
                 continue
-            if not cls.__module__.startswith("flyrun.config"):
+            if not cls.__module__.startswith("flyrun.experiments.config"):
                 continue  # a plug-in's
             for key, hint, item in typed_fields(cls):
                 limits = item.metadata.get("range")
@@ -107,7 +107,7 @@ def _said(group, name, key, value, folder, patch, iterations):
         x = np.c_[rng.normal(size=8), np.ones(8)]
         y = np.where(x[:, 0] + rng.normal(size=8) > 0, 1.0, -1.0)
         data = Dataset("ends", x, y, x[:0], y[:0], ("a", "b"), "ends", task=groups["model"].task)
-        patch.setattr("flyrun.data.load", lambda config: data)
+        patch.setattr("flyrun.experiments.data.load", lambda config: data)
         groups |= {"dataset": Table(path="-", target="y"), "protocol": Protocol(**protocol)}
         method = prepare(Arm(experiment="", name="arm", **groups), folder)
         if iterations:
@@ -135,7 +135,9 @@ def test_an_end_of_a_range_runs_or_is_refused_in_one_line(
 def _families():
     """Of all other samplers the options that are numbers, under each other word of theirs."""
     for name, cls in SCHEMAS["sampler"].items():
-        if issubclass(cls, ThetaUpdate | Importance) or not cls.__module__.startswith("flyrun.config"):
+        if issubclass(cls, ThetaUpdate | Importance) or not cls.__module__.startswith(
+            "flyrun.experiments.config"
+        ):
             continue
         fields = [one for one in typed_fields(cls) if "." not in one[0]]
         words = [({}, "")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyrun.config.executor import Dask
+from flyrun.ground.executor import Dask
 
 
 @pytest.mark.parametrize(

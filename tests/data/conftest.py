@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from flyrun import paths
-from flyrun.config.dataset import Dataset
-from flyrun.data import archive
+from flyrun.experiments.config.dataset import Dataset
+from flyrun.ground import archive, paths
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import io
 import numpy as np
 import pytest
 
-from flyrun.data import archive
-from flyrun.errors import DataError
+from flyrun.ground import archive
+from flyrun.ground.errors import DataError
 
 ARRAYS = {"b": np.arange(12, dtype=np.uint8).reshape(3, 4), "a": np.array([0.5, np.pi])}
 

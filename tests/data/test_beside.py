@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs.fit import parse
-from flyrun.data.table import loader
-from flyrun.data.table import pieces as table_files
-from flyrun.errors import ConfigError, DataError
+from flyrun.experiments import data
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.tables import loader
+from flyrun.tables import pieces as table_files
 
 N = 40
 

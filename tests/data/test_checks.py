@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flyrun.config.dataset import Table
-from flyrun.data import checks
-from flyrun.data.dataset import Dataset
-from flyrun.data.shards import shard
-from flyrun.errors import DataError
+from flyrun.ground.errors import DataError
+from flyrun.tables import checks
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.options import Table
+from flyrun.tables.shards import shard
 
 
 def small(**changes):

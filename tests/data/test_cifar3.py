@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from flyrun import data
-from flyrun.config.dataset.row_data import Cifar3
-from flyrun.data import archive, cifar, cifar3, patch_codes, registry, sources
-from flyrun.errors import ConfigError, DataError
+from flyrun.experiments import data
+from flyrun.experiments.config.dataset.row_data import Cifar3
+from flyrun.experiments.data import cifar, cifar3, patch_codes, registry
+from flyrun.ground import archive, sources
+from flyrun.ground.errors import ConfigError, DataError
 
 from . import softmax
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from flyrun.data import documents, newsgroups, reuters, sources, topic_corpus
-from flyrun.errors import ConfigError, DataError
+from flyrun.experiments.data import documents, newsgroups, reuters, topic_corpus
+from flyrun.ground import sources
+from flyrun.ground.errors import ConfigError, DataError
 
 
 def some_corpus():

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from flyrun.config.dataset import Table
-from flyrun.config.model import for_tables, tasks
-from flyrun.config.schema import schema
-from flyrun.data import domains
-from flyrun.errors import ConfigError, DataError
-from flyrun.models.family import family
+from flyrun.families import domains
+from flyrun.families.family import family
+from flyrun.families.options import for_tables, tasks
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.ground.schema import schema
+from flyrun.tables.options import Table
 
 
 @pytest.mark.parametrize("name", for_tables())

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
-from flyrun.config.arm import GROUPS
-from flyrun.data.table import doubts, text_table
-from flyrun.data.table import pieces as table_files
-from flyrun.data.table.layout import Layout
-from flyrun.errors import FlyrunError
+from flyrun.experiments import data
+from flyrun.experiments.config.arm import GROUPS
 from flyrun.fitting import lines
+from flyrun.ground.errors import FlyrunError
+from flyrun.tables import doubts, text_table
+from flyrun.tables import pieces as table_files
+from flyrun.tables.layout import Layout
 
 N = 60
 RNG = np.random.default_rng(5)

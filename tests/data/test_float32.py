@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.models import problem as setup
-from flyrun.samplers.chain.targets.full_data import full_data
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.models import problem as setup
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.samplers.method import prepare
 from tests.densities import log_density
 
 SMALL = {

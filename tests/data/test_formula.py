@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 from formulaic import model_matrix
 
-import flyrun.data
-from flyrun.config.dataset import Table
-from flyrun.data.table import formula
-from flyrun.data.table.layout import Column, Layout
-from flyrun.errors import ConfigError, DataError
+import flyrun.experiments.data
 from flyrun.fitting.formula_sides import split
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.tables import formula
+from flyrun.tables.layout import Column, Layout
+from flyrun.tables.options import Table
 
 KNOWN = ["age", "sex", "dose", "my age", "grade"]
 LONG = (
@@ -89,8 +89,12 @@ def test_a_state_that_lacks_a_function_is_refused(rows):
 
 
 def test_columns_by_a_formula_are_those_without_one(file):
-    by_formula = flyrun.data.load(Table(path=str(file), target="died", formula="age + sex + dose"))
-    plain = flyrun.data.load(Table(path=str(file), target="died", features=("age", "sex", "dose")))
+    by_formula = flyrun.experiments.data.load(
+        Table(path=str(file), target="died", formula="age + sex + dose")
+    )
+    plain = flyrun.experiments.data.load(
+        Table(path=str(file), target="died", features=("age", "sex", "dose"))
+    )
     assert by_formula.feature_names == plain.feature_names
     np.testing.assert_allclose(by_formula.features, plain.features, rtol=0, atol=1e-13)
     np.testing.assert_array_equal(by_formula.target, plain.target)
@@ -98,9 +102,9 @@ def test_columns_by_a_formula_are_those_without_one(file):
 
 def test_rows_read_in_pieces_are_encoded_alike(file, monkeypatch):
     table = Table(path=str(file), target="died", formula=LONG)
-    whole = flyrun.data.load(table)
-    monkeypatch.setattr("flyrun.data.table.pieces.max", lambda *sizes: 41, raising=False)
-    cut = flyrun.data.load(table)
+    whole = flyrun.experiments.data.load(table)
+    monkeypatch.setattr("flyrun.tables.pieces.max", lambda *sizes: 41, raising=False)
+    cut = flyrun.experiments.data.load(table)
     np.testing.assert_array_equal(whole.features, cut.features)
     assert whole.features[:, :-1].std(axis=0)[0] == pytest.approx(1.0)
 
@@ -108,12 +112,12 @@ def test_rows_read_in_pieces_are_encoded_alike(file, monkeypatch):
 def test_successes_and_a_log_are_explained(file, rows):
     said = split("hits | n ~ dose + offset(age)")
     assert said == ("hits", {"trials": "n", "offset": "age", "formula": "dose"})
-    found = flyrun.data.load(Table(path=str(file), target=said.target, **said.options))
+    found = flyrun.experiments.data.load(Table(path=str(file), target=said.target, **said.options))
     np.testing.assert_array_equal(found.trials, rows.n)
     np.testing.assert_array_equal(found.offset, rows.age)
     said = split("log(dose) ~ offset(log(n)) + age")
     assert said == ("dose", {"log_target": True, "exposure": "n", "formula": "age"})
-    found = flyrun.data.load(Table(path=str(file), target="dose", log_target=True, formula="age"))
+    found = flyrun.experiments.data.load(Table(path=str(file), target="dose", log_target=True, formula="age"))
     target = Layout.from_dict(found.info["layout"]).target
     np.testing.assert_allclose(found.target * target.sd + target.mean, np.log(rows.dose), rtol=1e-12)
 
@@ -268,7 +272,7 @@ def test_sides_that_are_not_read_are_refused(text, said):
 )
 def test_formulas_that_a_table_does_not_fit_are_refused(file, text, said):
     with pytest.raises((ConfigError, DataError), match=said):
-        flyrun.data.load(Table(path=str(file), target="died", formula=text))
+        flyrun.experiments.data.load(Table(path=str(file), target="died", formula=text))
 
 
 def test_rows_beyond_a_spline_are_named(rows):

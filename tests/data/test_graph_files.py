@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.data import edge_list, uai
-from flyrun.errors import DataError
-from flyrun.models.graphs.factor_graph import factor_graph
+from flyrun.experiments.data import edge_list, uai
+from flyrun.experiments.models.graphs.factor_graph import factor_graph
+from flyrun.ground.errors import DataError
 
 GOOD = """MARKOV
 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from flyrun import data
-from flyrun.config.dataset import Table
-from flyrun.config.dataset.row_data import Mnist7v9, Tall
+from flyrun.experiments import data
+from flyrun.experiments.config.dataset.row_data import Mnist7v9, Tall
+from flyrun.tables.options import Table
 
 
 def test_the_same_data_are_read_once_and_others_replace_them():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flyrun import data
-from flyrun.config.dataset.row_data import Mnist8m8v6
-from flyrun.data import infimnist, mnist, mnist8m_8v6, registry, sources
-from flyrun.errors import ConfigError, DataError
-from flyrun.models import logistic
+from flyrun.experiments import data
+from flyrun.experiments.config.dataset.row_data import Mnist8m8v6
+from flyrun.experiments.data import infimnist, mnist, mnist8m_8v6, registry
+from flyrun.experiments.models import logistic
+from flyrun.ground import sources
+from flyrun.ground.errors import ConfigError, DataError
 
 DIGITS, TEST = 120, 30
 FETCH = mnist.fetch_all

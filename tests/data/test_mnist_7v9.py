@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flyrun import data, paths
-from flyrun.data import feature_cache, mnist_7v9, registry
-from flyrun.errors import ConfigError
+from flyrun.experiments import data
+from flyrun.experiments.data import mnist_7v9, registry
+from flyrun.ground import feature_cache, paths
+from flyrun.ground.errors import ConfigError
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +150,7 @@ def test_a_damaged_or_unwritable_cache_costs_a_computation_only(home, monkeypatc
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("flyrun.data.archive.write", full)
+    monkeypatch.setattr("flyrun.ground.archive.write", full)
     assert [get(3), get(3), len(calls)] == [[0, 1, 2], [0, 1, 2], 5]
 
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-import flyrun.data
-from flyrun.config.dataset.row_data import NoisyCurve
-from flyrun.data.toys import curve
+import flyrun.experiments.data
+from flyrun.experiments.config.dataset.row_data import NoisyCurve
+from flyrun.experiments.data.toys import curve
 
 
 def test_rows_follow_the_recipe():
-    data = flyrun.data.load(NoisyCurve(n_data=20_000, noise=0.3))
+    data = flyrun.experiments.data.load(NoisyCurve(n_data=20_000, noise=0.3))
     x = data.features[:, 0]
     assert data.task == "regression"
     assert abs(x).max() < 1
@@ -20,5 +20,5 @@ def test_rows_follow_the_recipe():
 
 def test_seed_and_numbers_make_the_data():
     configs = [NoisyCurve(), NoisyCurve(), NoisyCurve(seed=1), NoisyCurve(noise=0.2), NoisyCurve(n_data=99)]
-    assert len({flyrun.data.load(config).target.tobytes() for config in configs}) == 4
-    assert len({flyrun.data.fingerprint(config) for config in configs}) == 4
+    assert len({flyrun.experiments.data.load(config).target.tobytes() for config in configs}) == 4
+    assert len({flyrun.experiments.data.fingerprint(config) for config in configs}) == 4

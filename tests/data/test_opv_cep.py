@@ -5,10 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from flyrun import data
-from flyrun.config.dataset.row_data import OpvCep
-from flyrun.data import descriptors, opv_cep, registry
-from flyrun.errors import DataError
+from flyrun.experiments import data
+from flyrun.experiments.config.dataset.row_data import OpvCep
+from flyrun.experiments.data import descriptors, opv_cep, registry
+from flyrun.ground.errors import DataError
 
 
 @pytest.fixture

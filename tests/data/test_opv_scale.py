@@ -3,10 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flyrun import data
-from flyrun.config.dataset.row_data import OpvScale
-from flyrun.data import checks, mnist8m_8v6, opv_scale, registry, tall
-from flyrun.errors import DataError
+from flyrun.experiments import data
+from flyrun.experiments.config.dataset.row_data import OpvScale
+from flyrun.experiments.data import mnist8m_8v6, opv_scale, registry, tall
+from flyrun.ground.errors import DataError
+from flyrun.tables import checks
 
 
 @pytest.fixture(scope="module")

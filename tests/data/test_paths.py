@@ -3,11 +3,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from flyrun import paths
+from flyrun.ground import paths
 
 
 def test_a_checkout_has_its_folders_on_top():
-    root = Path(paths.__file__).parents[1]
+    root = Path(paths.__file__).parents[2]
     assert paths.conf_dir() == root / "conf"
     assert paths.datasets_dir() == root / "datasets"
     assert paths.reference_dir() == root / "results" / "reference"

@@ -3,10 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flyrun import data
-from flyrun.config.dataset.row_data import Qm9Gap
-from flyrun.data import archive, checks, descriptors, qm9, qm9_gap, registry, regression, sources
-from flyrun.errors import ConfigError, DataError
+from flyrun.experiments import data
+from flyrun.experiments.config.dataset.row_data import Qm9Gap
+from flyrun.experiments.data import descriptors, qm9, qm9_gap, registry, regression
+from flyrun.ground import archive, sources
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.tables import checks
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,10 @@ import re
 import pytest
 import yaml
 
-from flyrun import data, paths
-from flyrun.data import archive, mnist_7v9, registry
-from flyrun.errors import DataError
+from flyrun.experiments import data
+from flyrun.experiments.data import mnist_7v9, registry
+from flyrun.ground import archive, paths
+from flyrun.ground.errors import DataError
 
 NAME = "mnist_7v9"
 

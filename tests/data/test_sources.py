@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun import data
-from flyrun.data import archive, mnist, sources
-from flyrun.errors import DataError
+from flyrun.experiments import data
+from flyrun.experiments.data import mnist
+from flyrun.ground import archive, sources
+from flyrun.ground.errors import DataError
 
 
 @pytest.fixture

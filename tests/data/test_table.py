@@ -8,24 +8,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import data
-from flyrun.config.arm import Arm
-from flyrun.config.bound import NoBound
-from flyrun.config.brightness import NoBrightness
-from flyrun.config.dataset import Table
-from flyrun.config.model import StudentT
-from flyrun.config.prior import Gaussian
-from flyrun.config.protocol import Protocol
-from flyrun.config.sampler.chain import Hmc
-from flyrun.data import sources
-from flyrun.data.mapped import expect
-from flyrun.data.table import loader as table
-from flyrun.data.table import piece_cache, reading, text_table
-from flyrun.data.table import pieces as table_files
-from flyrun.data.table.seen import Seen
-from flyrun.data.table.text_table import TextTable
-from flyrun.errors import DataError
-from flyrun.models import logistic
+from flyrun.experiments import data
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.config.bound import NoBound
+from flyrun.experiments.config.brightness import NoBrightness
+from flyrun.experiments.config.prior import Gaussian
+from flyrun.experiments.config.protocol import Protocol
+from flyrun.experiments.config.sampler.chain import Hmc
+from flyrun.experiments.models import logistic
+from flyrun.families.options import StudentT
+from flyrun.ground import sources
+from flyrun.ground.errors import DataError
+from flyrun.ground.mapped import expect
+from flyrun.tables import loader as table
+from flyrun.tables import piece_cache, reading, text_table
+from flyrun.tables import pieces as table_files
+from flyrun.tables.options import Table
+from flyrun.tables.seen import Seen
+from flyrun.tables.text_table import TextTable
 
 
 @pytest.fixture

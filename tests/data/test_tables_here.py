@@ -5,7 +5,7 @@ import csv
 import yaml
 from sklearn.datasets import load_breast_cancer
 
-from flyrun.paths import datasets_dir
+from flyrun.ground.paths import datasets_dir
 
 
 def test_the_table_of_tumours_is_scikit_learns():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flyrun import data
-from flyrun.config.dataset.row_data import Tall
-from flyrun.data import registry, tall
-from flyrun.errors import DataError
-from flyrun.models import logistic
+from flyrun.experiments import data
+from flyrun.experiments.config.dataset.row_data import Tall
+from flyrun.experiments.data import registry, tall
+from flyrun.experiments.models import logistic
+from flyrun.ground.errors import DataError
 
 
 @pytest.fixture(scope="module", autouse=True)

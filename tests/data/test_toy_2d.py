@@ -2,12 +2,12 @@
 
 import numpy as np
 
-import flyrun.data
-from flyrun.config.dataset.row_data import Toy2d
+import flyrun.experiments.data
+from flyrun.experiments.config.dataset.row_data import Toy2d
 
 
 def test_rows_follow_the_recipe():
-    data = flyrun.data.load(Toy2d(n_data=20_000, separation=3.0))
+    data = flyrun.experiments.data.load(Toy2d(n_data=20_000, separation=3.0))
     assert data.features.shape == (20_000, 3)
     assert data.target.sum() == 0
     np.testing.assert_array_equal(data.features[:, 2], 1)
@@ -18,9 +18,9 @@ def test_rows_follow_the_recipe():
 
 
 def test_seed_and_numbers_make_the_data():
-    first, again = (flyrun.data.load(Toy2d()) for _ in range(2))
+    first, again = (flyrun.experiments.data.load(Toy2d()) for _ in range(2))
     np.testing.assert_array_equal(first.features, again.features)
     others = [Toy2d(seed=1), Toy2d(separation=2.0), Toy2d(n_data=41)]
-    digests = {flyrun.data.fingerprint(config) for config in [Toy2d(), *others]}
+    digests = {flyrun.experiments.data.fingerprint(config) for config in [Toy2d(), *others]}
     assert len(digests) == 4
-    assert not np.array_equal(first.features, flyrun.data.load(others[0]).features)
+    assert not np.array_equal(first.features, flyrun.experiments.data.load(others[0]).features)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.diagnostics import ess
+from flyrun.ground.diagnostics import ess
 
 
 class Means(NamedTuple):

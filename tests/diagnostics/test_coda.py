@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flyrun.diagnostics import coda
+from flyrun.ground.diagnostics import coda
 
 FOLDER = Path(__file__).parent / "coda"
 REFERENCE = json.loads((FOLDER / "coda_reference.json").read_text())["values"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.diagnostics.distances import stein_terms, stein_test
+from flyrun.ground.diagnostics.distances import stein_terms, stein_test
 
 
 def test_p_values_of_exact_draws_are_uniform_and_of_wrong_ones_small():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.diagnostics.distances import coverage, ksd, quantiles, stein_terms, w1
-from flyrun.diagnostics.psis import pareto_k
+from flyrun.ground.diagnostics.distances import coverage, ksd, quantiles, stein_terms, w1
+from flyrun.ground.diagnostics.psis import pareto_k
 
 
 def _normal(seed, n=1000, d=10, scale=1.0):

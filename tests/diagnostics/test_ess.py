@@ -5,7 +5,7 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy.signal import lfilter
 
-from flyrun.diagnostics import ess
+from flyrun.ground.diagnostics import ess
 from tests.diagnostics import marginals
 from tests.diagnostics.marginals import mean_size
 

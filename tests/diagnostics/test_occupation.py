@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from flyrun.diagnostics.occupation import counts_off, stuck
-from flyrun.report.sections.ess import sizes
+from flyrun.experiments.report.sections.ess import sizes
+from flyrun.ground.diagnostics.occupation import counts_off, stuck
 
 DRAWS = 4_000
 INDEPENDENT = np.full(4, 300.0)  # effective draws of θ of each chain

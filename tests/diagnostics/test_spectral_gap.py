@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flyrun.report.illustrations.mgpmh_gap import gap_ratio, mgpmh_bound, recalled_mgpmh_bound
+from flyrun.experiments.report.illustrations.mgpmh_gap import gap_ratio, mgpmh_bound, recalled_mgpmh_bound
 from tools.theorems import spectral_gap
 from tools.theorems.spectral_gap import SmallGraph, gap
 

@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.models.base_density import log_base
-from flyrun.numerics.alias import pick
-from flyrun.numerics.compiled import copy_into, implements, jit
-from flyrun.numerics.poisson_count import poisson_count
-from flyrun.samplers.chain.acceptance.rule import decide, metropolis
-from flyrun.samplers.chain.acceptance.thinned import Thinned
-from flyrun.samplers.chain.brightness.base import resample, skip_rate
-from flyrun.samplers.chain.brightness.partition import is_bright
-from flyrun.samplers.chain.surrogate.remainder import reach
-from flyrun.samplers.chain.targets.firefly import brighten, darken, query
-from flyrun.samplers.chain.targets.surrogate import left_out, sum_of_all
-from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
-from flyrun.samplers.chain.update import tune, update
+from flyrun.experiments.models.base_density import log_base
+from flyrun.experiments.samplers.chain.acceptance.rule import decide, metropolis
+from flyrun.experiments.samplers.chain.acceptance.thinned import Thinned
+from flyrun.experiments.samplers.chain.brightness.base import resample, skip_rate
+from flyrun.experiments.samplers.chain.brightness.partition import is_bright
+from flyrun.experiments.samplers.chain.surrogate.remainder import reach
+from flyrun.experiments.samplers.chain.targets.firefly import brighten, darken, query
+from flyrun.experiments.samplers.chain.targets.surrogate import left_out, sum_of_all
+from flyrun.experiments.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.experiments.samplers.chain.update import tune, update
+from flyrun.ground.numerics.alias import pick
+from flyrun.ground.numerics.compiled import copy_into, implements, jit
+from flyrun.ground.numerics.poisson_count import poisson_count
 
 
 @jit

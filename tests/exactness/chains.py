@@ -7,14 +7,21 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.special import logsumexp
 
-from flyrun.models import gaussian_prior, laplace_prior, logistic, normal, softmax, student_t
-from flyrun.models.collapse import collapse
-from flyrun.numerics.compiled import jit
-from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
-from flyrun.samplers.chain.metric import reference_of
-from flyrun.samplers.chain.targets.firefly import firefly
-from flyrun.samplers.chain.targets.full_data import FullData, full_data
-from flyrun.samplers.chain.targets.target import start
+from flyrun.experiments.models import (
+    gaussian_prior,
+    laplace_prior,
+    logistic,
+    normal,
+    softmax,
+    student_t,
+)
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.samplers.chain.loop import begin_chain, empty_draws, run_chain
+from flyrun.experiments.samplers.chain.metric import reference_of
+from flyrun.experiments.samplers.chain.targets.firefly import firefly
+from flyrun.experiments.samplers.chain.targets.full_data import FullData, full_data
+from flyrun.experiments.samplers.chain.targets.target import start
+from flyrun.ground.numerics.compiled import jit
 
 
 class Toy(NamedTuple):

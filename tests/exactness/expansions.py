@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.models import passes
-from flyrun.samplers.chain.metric import Reference, reference_at
-from flyrun.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
-from flyrun.samplers.chain.surrogate.taylor import (
+from flyrun.experiments.models import passes
+from flyrun.experiments.samplers.chain.metric import Reference, reference_at
+from flyrun.experiments.samplers.chain.surrogate.remainder import Remainder, by_leverages, remainder
+from flyrun.experiments.samplers.chain.surrogate.taylor import (
     Surrogate,
     coloured,
     cube,
@@ -15,7 +15,7 @@ from flyrun.samplers.chain.surrogate.taylor import (
     predictors_at,
     surrogate,
 )
-from flyrun.samplers.chain.targets.surrogate import SurrogateData, surrogate_data
+from flyrun.experiments.samplers.chain.targets.surrogate import SurrogateData, surrogate_data
 from tests.exactness.chains import Toy
 
 

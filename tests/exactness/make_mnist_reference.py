@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-import flyrun.data
-from flyrun.config.dataset.row_data import Mnist7v9
+import flyrun.experiments.data
+from flyrun.experiments.config.dataset.row_data import Mnist7v9
 
 N_DRAWS, BATCH, FREEDOM = 200_000, 500, 8
 OUT = Path(__file__).with_name("mnist_reference.npz")
@@ -20,7 +20,7 @@ OUT = Path(__file__).with_name("mnist_reference.npz")
 
 def main() -> None:
     """Draw, weigh, write."""
-    data = flyrun.data.load(Mnist7v9())
+    data = flyrun.experiments.data.load(Mnist7v9())
     rows = data.features * data.target[:, None]
     size = rows.shape[1]
 

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
-from flyrun.config.model import Logistic, Probit, StudentT
-from flyrun.config.prior import Gaussian, Laplace
-from flyrun.data.dataset import Dataset
+from flyrun.experiments.config.prior import Gaussian, Laplace
+from flyrun.families.options import Logistic, Probit, StudentT
+from flyrun.tables.dataset import Dataset
 
 NODES = 801  # along each axis
 DEEP = 40.0  # nats below the top: beyond lies nothing

@@ -5,14 +5,14 @@ import sys
 
 import numpy as np
 
-from flyrun.models.graphs import graph as contract
-from flyrun.models.graphs.edge_tables import edge_tables
-from flyrun.models.graphs.factor_graph import factor_graph
-from flyrun.models.graphs.pair_factors import dense_pairs, sparse_pairs
-from flyrun.models.graphs.potts import potts
-from flyrun.numerics import alias
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.gibbs import single_site as site
+from flyrun.experiments.models.graphs import graph as contract
+from flyrun.experiments.models.graphs.edge_tables import edge_tables
+from flyrun.experiments.models.graphs.factor_graph import factor_graph
+from flyrun.experiments.models.graphs.pair_factors import dense_pairs, sparse_pairs
+from flyrun.experiments.models.graphs.potts import potts
+from flyrun.experiments.samplers.gibbs import single_site as site
+from flyrun.ground.numerics import alias
+from flyrun.ground.numerics.compiled import outer_jit
 from tests.exactness.enumeration import interpreted, outcomes
 from tests.exactness.planted import Planted
 

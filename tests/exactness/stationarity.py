@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flyrun.config.arm import Arm
-from flyrun.config.dataset import Table
-from flyrun.config.protocol import Protocol
-from flyrun.numerics.compiled import copy_into, implements, inlined, jit
-from flyrun.numerics.generator_argument import uncounted
-from flyrun.samplers.chain.brightness.base import resample
-from flyrun.samplers.chain.targets.firefly import Firefly, darken
-from flyrun.samplers.chain.targets.target import start
-from flyrun.samplers.chain.update import tune, update
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.config.protocol import Protocol
+from flyrun.experiments.samplers.chain.brightness.base import resample
+from flyrun.experiments.samplers.chain.targets.firefly import Firefly, darken
+from flyrun.experiments.samplers.chain.targets.target import start
+from flyrun.experiments.samplers.chain.update import tune, update
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.numerics.compiled import copy_into, implements, inlined, jit
+from flyrun.ground.numerics.generator_argument import uncounted
+from flyrun.tables.options import Table
 from tests.exactness.posteriors import Posterior
 
 FEWEST = 30
@@ -56,7 +56,7 @@ def _ends(rng, target, kernel, brightness, theta, burn_in, starts, steps, ends):
 
 def method_of(posterior: Posterior, folder: Path, patch: pytest.MonkeyPatch, **groups: Any) -> Any:
     """The chain of these options on a posterior."""
-    patch.setattr("flyrun.data.load", lambda config: posterior.dataset())
+    patch.setattr("flyrun.experiments.data.load", lambda config: posterior.dataset())
     arm = Arm(
         experiment="",
         name="arm",

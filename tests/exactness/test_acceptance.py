@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian_prior, logistic
-from flyrun.models.base_density import log_base
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.acceptance import exact
-from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.targets.full_data import full_data
-from flyrun.samplers.chain.targets.target import keep, log_data
+from flyrun.experiments.models import gaussian_prior, logistic
+from flyrun.experiments.models.base_density import log_base
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.acceptance import exact
+from flyrun.experiments.samplers.chain.acceptance.rule import decide
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.samplers.chain.targets.target import keep, log_data
 from tests.densities import log_density
 from tests.exactness import broken
 from tests.exactness.chains import full_target, sample, z_scores

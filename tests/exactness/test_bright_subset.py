@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.acceptance.bright_subset import bright_subset
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.acceptance.bright_subset import bright_subset
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
 from tests.exactness.chains import firefly_target, sample, toy, z_scores
 from tests.exactness.test_moments import LEVEL
 

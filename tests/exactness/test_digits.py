@@ -7,20 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.config.sampler.approximations import Ep, Weighted
-from flyrun.errors import DataError, FlyrunError
-from flyrun.models import gaussian_prior, laplace_prior, student_t
-from flyrun.models.base_density import log_base
-from flyrun.models.fits.newton_fit import find_newton_map
-from flyrun.models.problem import Fit, Problem
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.chain.acceptance import delayed, thinned
-from flyrun.samplers.chain.acceptance.austerity import austerity
-from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.acceptance.sequential import target as reading_batches
-from flyrun.samplers.chain.bounds import local
-from flyrun.samplers.chain.setup import Setup
-from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.config.sampler.approximations import Ep, Weighted
+from flyrun.experiments.models import gaussian_prior, laplace_prior, student_t
+from flyrun.experiments.models.base_density import log_base
+from flyrun.experiments.models.fits.newton_fit import find_newton_map
+from flyrun.experiments.models.problem import Fit, Problem
+from flyrun.experiments.samplers.chain.acceptance import delayed, thinned
+from flyrun.experiments.samplers.chain.acceptance.austerity import austerity
+from flyrun.experiments.samplers.chain.acceptance.rule import decide
+from flyrun.experiments.samplers.chain.acceptance.sequential import target as reading_batches
+from flyrun.experiments.samplers.chain.bounds import local
+from flyrun.experiments.samplers.chain.setup import Setup
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
+from flyrun.ground.errors import DataError, FlyrunError
+from flyrun.ground.numerics.compiled import outer_jit
 from tests.exactness.chains import begin
 from tests.exactness.posteriors import library
 from tests.exactness.stationarity import method_of

@@ -5,17 +5,17 @@ import itertools
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian_prior, logistic
-from flyrun.models.base_density import dense
-from flyrun.models.collapse import collapse
-from flyrun.samplers.chain.brightness.base import resample
-from flyrun.samplers.chain.brightness.explicit import ORDERS, _next_datum, explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.partition import is_bright
-from flyrun.samplers.chain.brightness.per_datum import per_datum
-from flyrun.samplers.chain.targets.firefly import TIGHT, brighten, firefly, query
-from flyrun.samplers.chain.targets.full_data import full_data
-from flyrun.samplers.chain.targets.target import kept_log_data, log_data
+from flyrun.experiments.models import gaussian_prior, logistic
+from flyrun.experiments.models.base_density import dense
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.samplers.chain.brightness.base import resample
+from flyrun.experiments.samplers.chain.brightness.explicit import ORDERS, _next_datum, explicit
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.partition import is_bright
+from flyrun.experiments.samplers.chain.brightness.per_datum import per_datum
+from flyrun.experiments.samplers.chain.targets.firefly import TIGHT, brighten, firefly, query
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.samplers.chain.targets.target import kept_log_data, log_data
 from tests.densities import log_density
 from tests.exactness import broken
 from tests.exactness.broken import InvertedImplicit, inverted_implicit
@@ -76,7 +76,9 @@ def test_the_data_part_at_a_proposal_is_what_is_kept_there(bound):
 def _kernel_matrix(bound, theta, make, monkeypatch):
     """Transition matrix of a brightness sweep over the 8 states of z, and its stationary distribution π."""
     # a helper that draws must run as plain Python here; all else runs compiled
-    monkeypatch.setattr("flyrun.samplers.chain.brightness.explicit._next_datum", interpreted(_next_datum))
+    monkeypatch.setattr(
+        "flyrun.experiments.samplers.chain.brightness.explicit._next_datum", interpreted(_next_datum)
+    )
     pi = np.exp([_log_joint(bound, theta, z) for z in ALL_Z])
     matrix = np.zeros((8, 8))
     for row, z in enumerate(ALL_Z):
@@ -123,7 +125,9 @@ def test_negative_control_the_printed_inequality_is_not_invariant(monkeypatch):
 
 
 def test_negative_control_a_reluctance_of_one_side_alone_is_not_invariant(monkeypatch):
-    monkeypatch.setattr("flyrun.samplers.chain.brightness.base.reluctance", lambda brightness: 0.0)
+    monkeypatch.setattr(
+        "flyrun.experiments.samplers.chain.brightness.base.reluctance", lambda brightness: 0.0
+    )
     matrix, pi = _kernel_matrix(BOUNDS["map"], GRID[0], lambda: implicit(0.2, 3, 0.3), monkeypatch)
     assert np.abs(pi @ matrix - pi).max() > 1e-3
 

@@ -6,17 +6,24 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.models import clutter, gaussian_prior, laplace_prior, probit, softmax, student_t
-from flyrun.models.base_density import log_base
-from flyrun.models.collapse import collapse
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.chain.brightness.base import resample
-from flyrun.samplers.chain.brightness.explicit import ORDERS, _next_datum, explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.partition import is_bright
-from flyrun.samplers.chain.targets.firefly import brighten, firefly, query
-from flyrun.samplers.chain.targets.full_data import full_data
-from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
+from flyrun.experiments.models import (
+    clutter,
+    gaussian_prior,
+    laplace_prior,
+    probit,
+    softmax,
+    student_t,
+)
+from flyrun.experiments.models.base_density import log_base
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.samplers.chain.brightness.base import resample
+from flyrun.experiments.samplers.chain.brightness.explicit import ORDERS, _next_datum, explicit
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.partition import is_bright
+from flyrun.experiments.samplers.chain.targets.firefly import brighten, firefly, query
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
+from flyrun.ground.numerics.compiled import outer_jit
 from tests.densities import log_density
 from tests.exactness.enumeration import interpreted, outcomes, with_room_for_symbols
 
@@ -158,7 +165,9 @@ KERNELS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_brightness_kernels_leave_their_conditional_invariant(name, make, monkeypatch):
     # a helper that draws must run as plain Python here; all else runs compiled
-    monkeypatch.setattr("flyrun.samplers.chain.brightness.explicit._next_datum", interpreted(_next_datum))
+    monkeypatch.setattr(
+        "flyrun.experiments.samplers.chain.brightness.explicit._next_datum", interpreted(_next_datum)
+    )
     problem = PROBLEMS[name]
     for bound, theta in list(_cases(problem))[::5]:
         room = np.zeros(theta.size)

@@ -10,18 +10,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian_prior, laplace_prior, logistic, softmax, student_t
-from flyrun.models.collapse import collapse
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.chain import elliptical_slice, hmc, independence, mala, random_walk, slice
-from flyrun.samplers.chain.brightness.explicit import explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.loop import empty_draws, run_chain
-from flyrun.samplers.chain.metric import reference_at, reference_of
-from flyrun.samplers.chain.targets.firefly import firefly
-from flyrun.samplers.chain.targets.full_data import full_data
-from flyrun.samplers.chain.targets.target import start
+from flyrun.experiments.models import gaussian_prior, laplace_prior, logistic, softmax, student_t
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.samplers.chain import (
+    elliptical_slice,
+    hmc,
+    independence,
+    mala,
+    random_walk,
+    slice,
+)
+from flyrun.experiments.samplers.chain.brightness.explicit import explicit
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.loop import empty_draws, run_chain
+from flyrun.experiments.samplers.chain.metric import reference_at, reference_of
+from flyrun.experiments.samplers.chain.targets.firefly import firefly
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.samplers.chain.targets.target import start
+from flyrun.ground.numerics.compiled import outer_jit
 from tests.exactness.broken import inverted_implicit
 from tests.exactness.chains import Toy
 from tests.exactness.tightened import local_bound, local_target

@@ -8,18 +8,18 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.models.graphs.graph import local_energies
-from flyrun.numerics.alias import Even
-from flyrun.numerics.compiled import implements
-from flyrun.samplers.gibbs import poisson_estimator
-from flyrun.samplers.gibbs.double_min import DoubleMin, double_min
-from flyrun.samplers.gibbs.gibbs import build as gibbs
-from flyrun.samplers.gibbs.local_minibatch import local_minibatch, local_poisson
-from flyrun.samplers.gibbs.mgpmh import Mgpmh, mgpmh, propose_energies
-from flyrun.samplers.gibbs.min_gibbs import MinGibbs, min_gibbs
-from flyrun.samplers.gibbs.poisson_estimator import estimate, estimator, needs_energy
-from flyrun.samplers.gibbs.poisson_gibbs import poisson_gibbs
-from flyrun.samplers.gibbs.single_site import draw_value, resample_site
+from flyrun.experiments.models.graphs.graph import local_energies
+from flyrun.experiments.samplers.gibbs import poisson_estimator
+from flyrun.experiments.samplers.gibbs.double_min import DoubleMin, double_min
+from flyrun.experiments.samplers.gibbs.gibbs import build as gibbs
+from flyrun.experiments.samplers.gibbs.local_minibatch import local_minibatch, local_poisson
+from flyrun.experiments.samplers.gibbs.mgpmh import Mgpmh, mgpmh, propose_energies
+from flyrun.experiments.samplers.gibbs.min_gibbs import MinGibbs, min_gibbs
+from flyrun.experiments.samplers.gibbs.poisson_estimator import estimate, estimator, needs_energy
+from flyrun.experiments.samplers.gibbs.poisson_gibbs import poisson_gibbs
+from flyrun.experiments.samplers.gibbs.single_site import draw_value, resample_site
+from flyrun.ground.numerics.alias import Even
+from flyrun.ground.numerics.compiled import implements
 from tests.exactness.enumeration import outcomes
 from tests.exactness.planted import Planted
 from tests.exactness.small_graphs import (
@@ -297,7 +297,7 @@ def test_auto_takes_the_superposed_estimate_where_it_can():
     assert not isinstance(mgpmh(GRAPHS["two-valued"], 1.0).proposal.table, Even)
     configured = SimpleNamespace(batch=0.5, second_batch=0.5, estimator="auto")
     total = GRAPHS["general"].bounds.total
-    from flyrun.samplers.gibbs import double_min as module
+    from flyrun.experiments.samplers.gibbs import double_min as module
 
     kernel = module.build(configured, GRAPHS["general"])
     assert kernel.estimator.batch == pytest.approx(0.5 * total**2)

@@ -3,12 +3,19 @@
 import numpy as np
 import pytest
 
-from flyrun.numerics.compiled import implements
-from flyrun.samplers.gibbs.gibbs import Gibbs
-from flyrun.samplers.gibbs.gibbs import build as gibbs
-from flyrun.samplers.gibbs.local_minibatch import local_minibatch
-from flyrun.samplers.gibbs.loop import SCANS, empty_sweeps, no_marginals, permute, run_sweeps, scan_of
-from flyrun.samplers.gibbs.single_site import resample_site
+from flyrun.experiments.samplers.gibbs.gibbs import Gibbs
+from flyrun.experiments.samplers.gibbs.gibbs import build as gibbs
+from flyrun.experiments.samplers.gibbs.local_minibatch import local_minibatch
+from flyrun.experiments.samplers.gibbs.loop import (
+    SCANS,
+    empty_sweeps,
+    no_marginals,
+    permute,
+    run_sweeps,
+    scan_of,
+)
+from flyrun.experiments.samplers.gibbs.single_site import resample_site
+from flyrun.ground.numerics.compiled import implements
 from tests.exactness.enumeration import outcomes
 from tests.exactness.planted import Planted
 from tests.exactness.small_graphs import GRAPHS, STATES, interpret, number, stationary, transition_matrix

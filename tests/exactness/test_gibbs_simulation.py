@@ -4,14 +4,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.numerics.compiled import implements
-from flyrun.samplers.gibbs.double_min import double_min
-from flyrun.samplers.gibbs.gibbs import build as gibbs
-from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps, scan_of
-from flyrun.samplers.gibbs.mgpmh import mgpmh
-from flyrun.samplers.gibbs.min_gibbs import min_gibbs
-from flyrun.samplers.gibbs.poisson_gibbs import poisson_gibbs
-from flyrun.samplers.gibbs.single_site import begin, begin_with_energy
+from flyrun.experiments.samplers.gibbs.double_min import double_min
+from flyrun.experiments.samplers.gibbs.gibbs import build as gibbs
+from flyrun.experiments.samplers.gibbs.loop import (
+    begin_chain,
+    empty_sweeps,
+    no_marginals,
+    run_sweeps,
+    scan_of,
+)
+from flyrun.experiments.samplers.gibbs.mgpmh import mgpmh
+from flyrun.experiments.samplers.gibbs.min_gibbs import min_gibbs
+from flyrun.experiments.samplers.gibbs.poisson_gibbs import poisson_gibbs
+from flyrun.experiments.samplers.gibbs.single_site import begin, begin_with_energy
+from flyrun.ground.numerics.compiled import implements
 from tests.exactness.small_graphs import STATES, graphs, stationary
 from tests.exactness.test_gibbs_enumeration import ExponentiatedTwice
 from tests.samplers.gibbs.running_marginals import marginal_probabilities

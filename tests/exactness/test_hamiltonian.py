@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from flyrun.models import laplace_prior, logistic
-from flyrun.models.collapse import collapse
-from flyrun.samplers.chain import hmc
-from flyrun.samplers.chain.brightness.explicit import explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.brightness.per_datum import per_datum
-from flyrun.samplers.chain.metric import reference_at, reference_of
-from flyrun.samplers.chain.targets.firefly import firefly
+from flyrun.experiments.models import laplace_prior, logistic
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.samplers.chain import hmc
+from flyrun.experiments.samplers.chain.brightness.explicit import explicit
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.brightness.per_datum import per_datum
+from flyrun.experiments.samplers.chain.metric import reference_at, reference_of
+from flyrun.experiments.samplers.chain.targets.firefly import firefly
 from tests.exactness.chains import firefly_target, full_target, reference, sample, toy, z_scores
 
 PROBLEM = toy()

@@ -6,16 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models.base_density import log_base
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.chain import hmc, mala, random_walk
-from flyrun.samplers.chain.brightness.explicit import explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.per_datum import per_datum
-from flyrun.samplers.chain.metric import reference_of
-from flyrun.samplers.chain.targets.firefly import brighten, query
-from flyrun.samplers.chain.targets.full_data import full_data
-from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
+from flyrun.experiments.models.base_density import log_base
+from flyrun.experiments.samplers.chain import hmc, mala, random_walk
+from flyrun.experiments.samplers.chain.brightness.explicit import explicit
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.per_datum import per_datum
+from flyrun.experiments.samplers.chain.metric import reference_of
+from flyrun.experiments.samplers.chain.targets.firefly import brighten, query
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
+from flyrun.ground.numerics.compiled import outer_jit
 from tests.densities import log_density
 from tests.exactness.chains import sample, softmax_toy, student_t_toy, toy, z_scores
 from tests.exactness.tightened import local_bound, local_target, two_bases

@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flyrun.config.arm import Arm
-from flyrun.config.bound import Map, NoBound, Untuned
-from flyrun.config.brightness import Implicit, NoBrightness
-from flyrun.config.dataset.row_data import Mnist7v9
-from flyrun.config.model import Logistic
-from flyrun.config.prior import Gaussian
-from flyrun.config.protocol import Protocol
-from flyrun.config.sampler.chain import RandomWalk
-from flyrun.diagnostics.coda import effective_size
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.config.bound import Map, NoBound, Untuned
+from flyrun.experiments.config.brightness import Implicit, NoBrightness
+from flyrun.experiments.config.dataset.row_data import Mnist7v9
+from flyrun.experiments.config.prior import Gaussian
+from flyrun.experiments.config.protocol import Protocol
+from flyrun.experiments.config.sampler.chain import RandomWalk
+from flyrun.experiments.samplers.method import prepare
+from flyrun.families.options import Logistic
+from flyrun.ground.diagnostics.coda import effective_size
 
 REFERENCE = np.load(Path(__file__).with_name("mnist_reference.npz"))
 BURN_IN = 8_000

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.samplers.chain import mala, random_walk, slice
-from flyrun.samplers.chain.brightness.explicit import ORDERS, explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain import mala, random_walk, slice
+from flyrun.experiments.samplers.chain.brightness.explicit import ORDERS, explicit
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
 from tests.exactness.broken import flat_slice, inverted_implicit, one_way_mala
 from tests.exactness.chains import TOYS, firefly_target, full_target, sample, z_scores
 

@@ -6,14 +6,18 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.models import passes
-from flyrun.numerics.compiled import implements, jit
-from flyrun.numerics.generator_argument import uncounted
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.acceptance.poisson_estimator import PoissonEstimator, estimate, poisson_estimator
-from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.targets.target import log_data
+from flyrun.experiments.models import passes
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.acceptance.poisson_estimator import (
+    PoissonEstimator,
+    estimate,
+    poisson_estimator,
+)
+from flyrun.experiments.samplers.chain.acceptance.rule import decide
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.targets.target import log_data
+from flyrun.ground.numerics.compiled import implements, jit
+from flyrun.ground.numerics.generator_argument import uncounted
 from tests.exactness.chains import normal_toy, sample, toy, z_scores
 from tests.exactness.expansions import about, bounds, expanded_target, expansion
 from tests.exactness.test_moments import LEVEL

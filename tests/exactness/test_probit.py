@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from flyrun.models import gaussian_prior, probit
-from flyrun.samplers.chain import hmc, random_walk
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.models import gaussian_prior, probit
+from flyrun.experiments.samplers.chain import hmc, random_walk
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
 from tests.exactness.broken import inverted_implicit
 from tests.exactness.chains import Toy, firefly_target, full_target, reference, sample, z_scores
 

@@ -6,18 +6,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.acceptance.pseudo_marginal import pseudo_marginal
-from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.brightness.partition import is_bright
-from flyrun.samplers.chain.loop import begin_chain, empty_draws, run_chain
-from flyrun.samplers.chain.targets.firefly import brighten, query
-from flyrun.samplers.chain.targets.known_base import log_base_at
-from flyrun.samplers.chain.targets.target import kept_log_data
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.acceptance.pseudo_marginal import pseudo_marginal
+from flyrun.experiments.samplers.chain.acceptance.rule import decide
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.brightness.partition import is_bright
+from flyrun.experiments.samplers.chain.loop import begin_chain, empty_draws, run_chain
+from flyrun.experiments.samplers.chain.targets.firefly import brighten, query
+from flyrun.experiments.samplers.chain.targets.known_base import log_base_at
+from flyrun.experiments.samplers.chain.targets.target import kept_log_data
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
 from tests.exactness.chains import firefly_target, sample, toy, z_scores
 from tests.exactness.enumeration import outcomes
 from tests.exactness.expansions import about

@@ -10,10 +10,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-import flyrun.data
-from flyrun.config.compose import compose_job
-from flyrun.diagnostics.coda import effective_size
-from flyrun.samplers.method import prepare
+import flyrun.experiments.data
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.diagnostics.coda import effective_size
 
 N_ROWS, N_COLUMNS = 1500, 9
 N_DRAWS, FREEDOM = 40_000, 8
@@ -76,13 +76,13 @@ def _reference(log_posterior, size):
 def test_all_arms_agree_with_a_reference_that_no_chain_made(experiment, make, tmp_path, monkeypatch):
     lengths = [f"protocol.iterations={BURN_IN + N_ITERATIONS}", f"protocol.burn_in={BURN_IN}"]
     arms = compose_job([f"experiment={experiment}", *lengths, "protocol.thin=5"]).arms
-    data = flyrun.data.load(dataclasses.replace(arms[0].dataset, limit=N_ROWS))
+    data = flyrun.experiments.data.load(dataclasses.replace(arms[0].dataset, limit=N_ROWS))
     data = dataclasses.replace(
         data,
         features=np.ascontiguousarray(data.features[:, -N_COLUMNS:]),
         feature_names=data.feature_names[-N_COLUMNS:],
     )
-    monkeypatch.setattr("flyrun.data.load", lambda config: data)
+    monkeypatch.setattr("flyrun.experiments.data.load", lambda config: data)
     mean, sd, mcse = _reference(*make(data, arms[0]))
     means = {}
     for arm in arms:

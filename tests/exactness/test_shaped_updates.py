@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.samplers.chain import elliptical_slice, hmc, independence, mala, random_walk
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.metric import Own, reference_at
+from flyrun.experiments.samplers.chain import elliptical_slice, hmc, independence, mala, random_walk
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.metric import Own, reference_at
 from tests.exactness.chains import TOYS, firefly_target, full_target, reference, sample, z_scores
 
 PROBLEMS = {name: make() for name, make in TOYS.items()}

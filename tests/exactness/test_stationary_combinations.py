@@ -10,9 +10,9 @@ import random
 
 import pytest
 
-from flyrun.config.schema import SCHEMAS
-from flyrun.errors import ConfigError, DensityError
-from flyrun.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.ground.errors import ConfigError, DensityError
+from flyrun.ground.schema import SCHEMAS
 from tests.exactness import broken
 from tests.exactness.posteriors import Posterior, library
 from tests.exactness.stationarity import method_of, scores

@@ -10,22 +10,22 @@ from typing import NamedTuple, get_args, get_type_hints
 import numpy as np
 import pytest
 
-from flyrun.config.acceptance import Confidence
-from flyrun.gold.reference import arm_of
-from flyrun.models import gaussian_prior, normal
-from flyrun.models.ranges import range_width
-from flyrun.models.taylor import subtract_expansion
-from flyrun.numerics.compiled import copy_into, implements
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.acceptance.austerity import austerity
-from flyrun.samplers.chain.acceptance.confidence import confidence
-from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.acceptance.sequential import margin
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.targets.proxies import proxies_of
-from flyrun.samplers.chain.targets.subset import read, subset
-from flyrun.samplers.chain.targets.target import keep
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.acceptance import Confidence
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import gaussian_prior, normal
+from flyrun.experiments.models.ranges import range_width
+from flyrun.experiments.models.taylor import subtract_expansion
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.acceptance.austerity import austerity
+from flyrun.experiments.samplers.chain.acceptance.confidence import confidence
+from flyrun.experiments.samplers.chain.acceptance.rule import decide
+from flyrun.experiments.samplers.chain.acceptance.sequential import margin
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.targets.proxies import proxies_of
+from flyrun.experiments.samplers.chain.targets.subset import read, subset
+from flyrun.experiments.samplers.chain.targets.target import keep
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.numerics.compiled import copy_into, implements
 from tests.exactness.chains import begin, sample
 from tests.models.calls import log_likelihood
 
@@ -41,7 +41,7 @@ def _problem(numbers):
     look = SimpleNamespace(curvature=normal.curvature(model, eta).sum(axis=0))
 
     def made(order):
-        from flyrun.samplers.chain.surrogate import taylor  # late: beside its one use
+        from flyrun.experiments.samplers.chain.surrogate import taylor  # late: beside its one use
 
         lower = np.linalg.cholesky(look.curvature)
         return taylor.surrogate(order, mode, lower, np.zeros(2), look.curvature, eta)

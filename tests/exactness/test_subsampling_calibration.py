@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from flyrun.models import gaussian_prior, logistic
-from flyrun.models.fits.newton_fit import find_newton_map
-from flyrun.samplers.chain import hmc, pcn
-from flyrun.samplers.chain.acceptance.thinned import SPARED, thinned
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.brightness.per_datum import per_datum, rates
-from flyrun.samplers.chain.metric import reference_of
-from flyrun.samplers.subsampling import zigzag
+from flyrun.experiments.models import gaussian_prior, logistic
+from flyrun.experiments.models.fits.newton_fit import find_newton_map
+from flyrun.experiments.samplers.chain import hmc, pcn
+from flyrun.experiments.samplers.chain.acceptance.thinned import SPARED, thinned
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.brightness.per_datum import per_datum, rates
+from flyrun.experiments.samplers.chain.metric import reference_of
+from flyrun.experiments.samplers.subsampling import zigzag
 from tests.exactness.chains import Toy, sample
 from tests.exactness.expansions import about, bounds, expanded_target, expansion
 from tests.exactness.tightened import local_bound, local_target

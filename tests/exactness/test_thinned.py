@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.errors import DensityError
-from flyrun.samplers.chain import mala, pcn, surrogate_transition
-from flyrun.samplers.chain.acceptance import delayed
-from flyrun.samplers.chain.acceptance.exact import Exact
-from flyrun.samplers.chain.acceptance.thinned import FACTORISED, POISSON, SPARED, thinned
-from flyrun.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain import mala, pcn, surrogate_transition
+from flyrun.experiments.samplers.chain.acceptance import delayed
+from flyrun.experiments.samplers.chain.acceptance.exact import Exact
+from flyrun.experiments.samplers.chain.acceptance.thinned import FACTORISED, POISSON, SPARED, thinned
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.ground.errors import DensityError
 from tests.exactness import broken
 from tests.exactness.chains import full_target, normal_toy, sample, toy, z_scores
 from tests.exactness.expansions import about, bounds, expanded_target, expansion

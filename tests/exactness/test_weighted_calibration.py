@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.stats import chisquare
 
-from flyrun.models import gaussian_prior, logistic
-from flyrun.models.factors import Factors, Gaussian, touching
-from flyrun.models.fits.newton_fit import find_newton_map
-from flyrun.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room
+from flyrun.experiments.models import gaussian_prior, logistic
+from flyrun.experiments.models.factors import Factors, Gaussian, touching
+from flyrun.experiments.models.fits.newton_fit import find_newton_map
+from flyrun.experiments.samplers.approximations.remainders import Proposal, best_rate, draw, remainders, room
 
 N, REPEATS, DRAWS, BINS = 30, 600, 1_000, 8
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.models import local_bounds
-from flyrun.models.collapse import collapse
-from flyrun.models.passes import look
-from flyrun.samplers.chain.bounds.local import within
-from flyrun.samplers.chain.targets.firefly import firefly
+from flyrun.experiments.models import local_bounds
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.passes import look
+from flyrun.experiments.samplers.chain.bounds.local import within
+from flyrun.experiments.samplers.chain.targets.firefly import firefly
 from tests.exactness.chains import Toy
 
 

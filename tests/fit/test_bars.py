@@ -2,8 +2,8 @@
 
 import pytest
 
-from flyrun.errors import FlyrunError
 from flyrun.fitting.bars import Bar, split
+from flyrun.ground.errors import FlyrunError
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 import flyrun
-from flyrun import data
 from flyrun.cli.main import main
-from flyrun.config.dataset import Table
-from flyrun.data import domains
-from flyrun.data.table import frames
-from flyrun.errors import DataError
+from flyrun.experiments import data
+from flyrun.families import domains
+from flyrun.families.family import family
 from flyrun.fitting import finished, loo, mode, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.models.family import family
+from flyrun.ground.errors import DataError
+from flyrun.tables import frames
+from flyrun.tables.options import Table
 from tests.fit.test_predictive_checks import checked, outside
 
 BETA = family("beta")

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.exit_codes import UNTRUSTED
 from flyrun.fitting import coefficients, weighted_draws
 from flyrun.fitting.groups.normal_noise import Sums
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.ground.exit_codes import UNTRUSTED
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from flyrun.config.compose import compose_job
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.samplers.method import prepare
 
 N_TABLES, N_ROWS = 300, 30
 N_DRAWS, APART = 63, 16

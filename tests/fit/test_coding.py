@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import data
-from flyrun.config.compose import compose_job
-from flyrun.config.dataset import Table
-from flyrun.data.table.layout import Layout
+from flyrun.experiments import data
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.models import problem
 from flyrun.fitting import engine, question
 from flyrun.fitting.column_scales import Scales
 from flyrun.fitting.request import Request
-from flyrun.models import problem
+from flyrun.tables.layout import Layout
+from flyrun.tables.options import Table
 
 N = 80
 CODINGS = {
@@ -77,4 +77,4 @@ def test_a_mode_is_not_recalled_once_tables_are_encoded_otherwise(tmp_path, monk
     asked = []
     monkeypatch.setattr(problem.code_digest, "of_modules", lambda names, *_: asked.extend(names) or "")
     problem.bind(arm, tmp_path / "other", needs_map=True)
-    assert "flyrun.data.table" in asked
+    assert "flyrun.tables" in asked

@@ -7,15 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun.api.estimators import FlyrunRegressor
-from flyrun.api.fits import fit
 from flyrun.cli.main import main
-from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError, DataError
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.runner import store
 from flyrun.fitting import level_fits
+from flyrun.fitting.estimators import FlyrunRegressor
+from flyrun.fitting.python import fit
 from flyrun.fitting.request import Request
 from flyrun.fitting.stored import about as read_fit
-from flyrun.runner import store
+from flyrun.ground import run_files
+from flyrun.ground.errors import ConfigError, DataError
 from tests.fit.test_fit_tables import apart, refused  # noqa: F401  (a fixture)
 
 N = 400
@@ -127,7 +128,7 @@ def test_a_level_is_named_whatever_its_words_and_the_tables_name():
 def test_a_run_that_a_dot_names_is_named_for_its_folder(tmp_path, monkeypatch):
     folder = tmp_path / "results" / "runs" / "mine" / "figures"
     folder.mkdir(parents=True)
-    (folder.parent / store.RUN).write_text("{}")
+    (folder.parent / run_files.RUN).write_text("{}")
     monkeypatch.chdir(folder)
     assert store.find_run("..", "results").name == "mine"
     monkeypatch.chdir(folder.parent)

@@ -6,10 +6,10 @@ import pytest
 from scipy.special import expit
 
 from flyrun.cli.verbs.fit import parse
+from flyrun.families.family import family
 from flyrun.fitting import engine, question
 from flyrun.fitting.column_scales import Scales
 from flyrun.fitting.rows_posterior import CoefficientPrior
-from flyrun.models.family import family
 
 
 @pytest.fixture(autouse=True)

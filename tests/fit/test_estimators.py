@@ -8,9 +8,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from flyrun.api.estimators import FlyrunClassifier, FlyrunRegressor
-from flyrun.api.fits import fit
 from flyrun.fitting import weighted_draws
+from flyrun.fitting.estimators import FlyrunClassifier, FlyrunRegressor
+from flyrun.fitting.python import fit
 
 #: checks that do not apply, and why
 _NO_NOISE = "its targets are a linear function of the columns: a posterior of the noise's sd has none left"

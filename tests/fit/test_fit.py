@@ -74,7 +74,7 @@ def test_a_budget_that_is_too_short_for_chains_says_so(tmp_path, monkeypatch, ca
 def test_what_scripts_are_told(tmp_path, monkeypatch, capsys, refused):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("flyrun.fitting.second_process.report", lambda folder: folder)
-    monkeypatch.setattr("flyrun.report.document.show", lambda *_: print("a table"))
+    monkeypatch.setattr("flyrun.ground.page.document.show", lambda *_: print("a table"))
     LOADERS["diabetes"](as_frame=True).frame.to_csv("diabetes.csv", index=False)
     words = ["fit", "diabetes.csv", "--target", "target", "--model", "gamma", "--budget", "60"]
     assert main([*words, "--json"]) == 3

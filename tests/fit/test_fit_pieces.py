@@ -6,14 +6,14 @@ from scipy import optimize, stats
 
 from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
-from flyrun.config.compose import compose_job
-from flyrun.config.model import for_tables
-from flyrun.data.table.layout import Column, Layout
-from flyrun.errors import ConfigError
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.models.fits.noise_fit import noise_scale
+from flyrun.families.options import for_tables
 from flyrun.fitting import coefficients, page
 from flyrun.fitting.column_scales import Scales
 from flyrun.fitting.request import run_name
-from flyrun.models.fits.noise_fit import noise_scale
+from flyrun.ground.errors import ConfigError
+from flyrun.tables.layout import Column, Layout
 
 
 def test_words_are_read():
@@ -22,7 +22,7 @@ def test_words_are_read():
     )
     assert (request.file, request.target, request.budget.seconds) == ("a.csv", "y", 90.0)
     assert request.table == {"drop": ("id", "name"), "limit": 50}
-    assert request.overrides == ("dataset.ones=3",)
+    assert {key: entry.value for key, entry in request.typed.items()} == {"dataset.ones": 3}
     assert str(request.budget) == "90 seconds"
     assert str(arguments.parse(["a.csv", "--target", "y"]).budget) == "10 minutes"
     assert arguments.parse(["a.csv", "--target", "y", "--budget", "20000"]).budget.iterations == 20_000

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs import fit as arguments
-from flyrun.config.compose import compose_job
-from flyrun.config.dataset import Table
-from flyrun.data.table import pieces as table_files
-from flyrun.data.table.cells import kind
+from flyrun.experiments import data
+from flyrun.experiments.config.compose import compose_job
 from flyrun.fitting import question
+from flyrun.tables import pieces as table_files
+from flyrun.tables.cells import kind
+from flyrun.tables.options import Table
 
 N = 60
 

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from flyrun.errors import FlyrunError
 from flyrun.fitting import gaussian_noise, weighted_draws
 from flyrun.fitting.rows_posterior import Rows
+from flyrun.ground.errors import FlyrunError
 from tests.fit.test_weighted import posterior, simulated
 
 

@@ -7,11 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
-from flyrun.api.fits import Fit, fit
-from flyrun.errors import DataError
 from flyrun.fitting import mode, predict, stored
 from flyrun.fitting.groups import effects, hull, left_out, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.python import Fit, fit
+from flyrun.ground.errors import DataError
 from tests.fit.test_groups import NAMES, grouped
 
 SIZES = [1, 3, 40, 9]

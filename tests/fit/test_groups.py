@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from scipy.stats import kstest
 
+from flyrun.families.family import family
 from flyrun.fitting import mode, weighted_draws
 from flyrun.fitting.groups import draw, integrated_out, normal_noise, scales, sums
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
-from flyrun.models.family import family
 
 NAMES = ["logistic", "binomial", "poisson", "negative_binomial"]
 

@@ -9,12 +9,12 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import kstest
 
+from flyrun.families.family import family
 from flyrun.fitting import mode, weighted_draws
 from flyrun.fitting.groups import draw, scales
 from flyrun.fitting.groups.crossed import CrossedPosterior, OverGrid
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Rows
-from flyrun.models.family import family
 from tests.fit.test_groups import dense
 
 LEVELS = 3

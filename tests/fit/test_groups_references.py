@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.api.fits import fit
+from flyrun.fitting.python import fit
 from tests.fit import reference
 from tests.fit.grouped_reference import TABLES
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun.api.fits import load
 from flyrun.cli.main import main
-from flyrun.data.table import loader
-from flyrun.errors import ConfigError
+from flyrun.fitting.python import load
+from flyrun.ground.errors import ConfigError
+from flyrun.tables import loader
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,11 @@ from scipy import integrate, special
 from sklearn import datasets
 
 import flyrun
-from flyrun import data
 from flyrun.cli.main import main
 from flyrun.cli.verbs.fit import parse
-from flyrun.data.table import loader
+from flyrun.experiments import data
 from flyrun.fitting import engine, identified, page, question
+from flyrun.tables import loader
 
 N = 150
 TARGETS = ("two", "three", "numbers")

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from scipy.special import logsumexp
 
-from flyrun.api.fits import fit
-from flyrun.api.runs import Run
-from flyrun.data.table import frames
-from flyrun.errors import ConfigError, StoreError
+from flyrun.experiments.python import Run
 from flyrun.fitting import engine, finished, loo, weighted_draws
+from flyrun.fitting.python import fit
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.ground.errors import ConfigError, StoreError
+from flyrun.tables import frames
 from tests.in_process import flyrun
 
 ROWS = 60

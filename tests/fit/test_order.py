@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import data
-from flyrun.api.fits import fit, load
 from flyrun.cli.main import main
-from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError, DataError
+from flyrun.experiments import data
+from flyrun.experiments.config.compose import compose_job
+from flyrun.fitting.python import fit, load
+from flyrun.ground.errors import ConfigError, DataError
 from tests.fit.test_fit_tables import apart, loaded, refused  # noqa: F401  (a fixture)
 
 N = 400

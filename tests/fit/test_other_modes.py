@@ -7,11 +7,11 @@ from scipy.special import logsumexp
 
 import flyrun
 from flyrun.cli.main import main
-from flyrun.exit_codes import DONE, UNTRUSTED
+from flyrun.families.family import family
 from flyrun.fitting import hmc_on_rows, mode, other_modes, weighted_draws
 from flyrun.fitting.proposal import Mixture, Several
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.models.family import family
+from flyrun.ground.exit_codes import DONE, UNTRUSTED
 
 
 @pytest.fixture(autouse=True)

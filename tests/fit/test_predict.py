@@ -14,13 +14,13 @@ from formulaic import model_matrix
 from scipy.special import expit, ndtr
 
 from flyrun.cli.main import main
-from flyrun.data.table.layout import Column, Layout
-from flyrun.errors import ConfigError, DataError
+from flyrun.families.family import family, names
 from flyrun.fitting import predict
 from flyrun.fitting import stored as files_of_fits
 from flyrun.fitting.predict import overflow, summary
-from flyrun.models.family import family, names
-from flyrun.paths import conf_dir
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.ground.paths import conf_dir
+from flyrun.tables.layout import Column, Layout
 
 CHAINS, LENGTH = 2, 15
 ROWS = pd.DataFrame(

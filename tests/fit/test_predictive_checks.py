@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun.data.table import frames, loader
 from flyrun.fitting import engine, page_figures, predictive_checks, question
 from flyrun.fitting.request import Request
-from flyrun.report import figures
+from flyrun.ground.page import figures
+from flyrun.tables import frames, loader
 
 N = 600
 

@@ -5,13 +5,13 @@ import argparse
 import numpy as np
 import pytest
 
-from flyrun.data.dataset import Dataset
-from flyrun.data.table.layout import Column, Layout
-from flyrun.errors import ConfigError
+from flyrun.families.family import family
 from flyrun.fitting.coefficients import Scales
 from flyrun.fitting.priors import INTERCEPT_SD, Priors, Typed, lines, priors, typed
 from flyrun.fitting.table_posterior import posterior_of
-from flyrun.models.family import family
+from flyrun.ground.errors import ConfigError
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.layout import Column, Layout
 
 AGE = Column("age", mean=40.0, sd=10.0, low=18.0, high=90.0)
 SEX = Column("sex", mean=1.0, sd=1.0, low=1.0, high=2.0)  # 1 and 2: 0 and 1

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import flyrun as flyrun_package
-from flyrun.api.fits import fit, load
-from flyrun.api.runs import run
-from flyrun.errors import ConfigError, DataError
-from flyrun.models.family import family
-from flyrun.paths import datasets_dir
+from flyrun.experiments.python import run
+from flyrun.families.family import family
+from flyrun.fitting.python import fit, load
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.ground.paths import datasets_dir
 from tests.in_process import flyrun
 
 ROOT = Path(__file__).parents[2]

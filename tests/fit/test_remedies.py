@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.config.dataset import Table
 from flyrun.fitting.request import TypedTable
+from flyrun.tables.options import Table
 from tests.fit.test_fit_tables import apart  # noqa: F401  (a fixture)
 
 N = 60
-TABLE = Path(sys.modules[Table.__module__].__file__).parents[2] / "data/table"
+TABLE = Path(sys.modules[Table.__module__].__file__).parent
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|(?!--|out\b)[^\s;`\"']*[^\s,;`\"'.])"
 _TYPED = re.compile(rf"(?<![\w-])--[a-z]+(?:[ =]{_VALUE})?(?: --[a-z]+ {_VALUE})*")
 #: places that print how a key is called, no remedy; and those whose remedy is for a file of another encoding

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.config.schema import schema
-from flyrun.errors import DataError
+from flyrun.families.family import family
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.fitting.scan import (
@@ -24,8 +23,9 @@ from flyrun.fitting.scan.block_sums import Intensity, SumLook, Travelled
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.stages import Scan
 from flyrun.fitting.stored import about as read_fit
-from flyrun.models.family import family
-from flyrun.runner import environment
+from flyrun.ground import environment
+from flyrun.ground.errors import DataError
+from flyrun.ground.schema import schema
 
 parquet = pytest.importorskip("pyarrow.parquet")
 pyarrow = pytest.importorskip("pyarrow")

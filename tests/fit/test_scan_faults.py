@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import flyrun
-from flyrun import files
 from flyrun.cli.main import main
 from flyrun.fitting import table_posterior
 from flyrun.fitting.scan import addresses, kept_sums, mappers, row_weights, rows_to_come, stages
+from flyrun.ground import files
 from tests.fit.test_scan import rewrite, table, write
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -23,7 +23,7 @@ FIT = ["fit", "shards", "--target", "y", "--quiet"]
 def shards(tmp_path, monkeypatch):
     """Four files in the current folder; few draws, and no reports."""
     monkeypatch.setattr("flyrun.fitting.second_process.report", lambda folder: None)
-    monkeypatch.setattr("flyrun.report.document.show", lambda *words: None)
+    monkeypatch.setattr("flyrun.ground.page.document.show", lambda *words: None)
     monkeypatch.setattr(row_weights, "DRAWS", 1_000)
     monkeypatch.setattr(row_weights, "_BY_CHAINS", 500)
     monkeypatch.chdir(tmp_path)

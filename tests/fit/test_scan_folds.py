@@ -10,12 +10,12 @@ import pytest
 from scipy.special import logsumexp
 
 from flyrun.cli.main import main
-from flyrun.config.schema import schema
+from flyrun.families.family import family
 from flyrun.fitting.request import Request
 from flyrun.fitting.scan import folds, mappers, row_weights, table_files
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.stages import Scan
-from flyrun.models.family import family
+from flyrun.ground.schema import schema
 from tests.fit.test_scan import against_all_rows, all_rows, table, write
 
 pytest.importorskip("pyarrow")
@@ -90,7 +90,7 @@ def test_a_fold_is_foretold_by_the_posterior_of_all_others(tmp_path, model, rare
 def test_folds_are_told_and_stored(tmp_path, monkeypatch, capsys):
     write(tmp_path / "shards", table(np.random.default_rng(3), 1_000), group=100)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flyrun.report.document.show", lambda *words: None)
+    monkeypatch.setattr("flyrun.ground.page.document.show", lambda *words: None)
     assert main(["fit", "shards", "--target", "y", "--folds", "4"]) == 0
     assert "4 folds of row groups, each foretold by all others: log density -0." in capsys.readouterr().out
     told = json.loads(Path("results/runs/shards/fit.json").read_text())["scan"]

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.config.schema import schema
-from flyrun.errors import ConfigError
+from flyrun.families.family import family
 from flyrun.fitting import level_fits
 from flyrun.fitting.request import Request
 from flyrun.fitting.scan import kept_sums, level_scans, mappers, pilot, row_groups, row_weights, table_files
@@ -17,7 +16,8 @@ from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.one_look import Split
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.stored import about as read_fit
-from flyrun.models.family import family
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import schema
 from tests.fit.test_scan import against_all_rows, all_rows, move_land_to_folders, scan, table, write
 
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun.api.fits import fit, load
 from flyrun.cli.main import main
-from flyrun.data.table import formula
+from flyrun.fitting.python import fit, load
 from flyrun.fitting.scan import mappers, table_files, terms, text_levels
 from flyrun.fitting.scan.text_levels import TextLook
+from flyrun.tables import formula
 from tests.fit.test_scan import write
 
 pytest.importorskip("pyarrow")

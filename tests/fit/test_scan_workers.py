@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from flyrun.config.executor import Dask
-from flyrun.errors import ConfigError
 from flyrun.fitting.scan import kept_sums, mappers, row_weights, table_files
 from flyrun.fitting.scan.block_sums import SumLook
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.executor import Dask
 from tests.fit import scan_rounds
 from tests.fit.test_scan import scan, table, write
 
@@ -20,7 +20,7 @@ pytest.importorskip("pyarrow")
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 from flyrun.fitting.scan import dask_mapper  # noqa: E402  (which needs distributed)
-from flyrun.runner import dask_executor  # noqa: E402  (as above)
+from flyrun.ground import dask_cluster  # noqa: E402  (as above)
 
 
 def silent(line):
@@ -115,7 +115,7 @@ def test_twenty_rounds_of_kills(capsys):
 def test_workers_of_its_own_keep_the_memory_that_they_free(monkeypatch):
     """A nanny's setting makes each large array cost page faults: a scan took 2.4 times as long."""
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    with dask_executor.local_cluster(1) as cluster, distributed.Client(cluster) as client:
+    with dask_cluster.local_cluster(1) as cluster, distributed.Client(cluster) as client:
         client.wait_for_workers(1)
         assert list(client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) == [None]
     assert "MALLOC_TRIM_THRESHOLD_" not in os.environ
@@ -175,7 +175,7 @@ def test_a_worker_that_lacks_a_package_is_told_and_lives_on(tmp_path, monkeypatc
             with pytest.raises(ConfigError, match=r"cannot take this work \(ModuleNotFoundError: No module"):
                 scan(folder, mapper=mappers.Mapper(run, kept, silent))
         assert list(client.scheduler_info()["workers"]) == before
-        dask_executor.refuse_unfit(client, {"json"}, set())  # what it has is no matter
+        dask_cluster.refuse_unfit(client, {"json"}, set())  # what it has is no matter
 
 
 def test_workers_that_have_been_asked_or_are_gone_are_not_asked_again():
@@ -191,5 +191,5 @@ def test_workers_that_have_been_asked_or_are_gone_are_not_asked_again():
 
     known = {"a"}
     for _ in range(2):
-        dask_executor.refuse_unfit(Client(), {"json", "math"}, known)
+        dask_cluster.refuse_unfit(Client(), {"json", "math"}, known)
     assert asked == ["b"]

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from flyrun.config.dataset import Table
-from flyrun.data.table import loader
-from flyrun.errors import StoreError
 from flyrun.fitting import command, second_process
 from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.second_process import _on_two
+from flyrun.ground.errors import StoreError
+from flyrun.tables import loader
+from flyrun.tables.options import Table
 
 HERE = os.getpid()
 

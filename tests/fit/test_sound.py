@@ -6,10 +6,10 @@ import pytest
 
 import flyrun
 from flyrun.cli.main import main
-from flyrun.errors import FlyrunError
+from flyrun.families.family import family, names
 from flyrun.fitting import gaussian_noise, hmc_on_rows, sound, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.models.family import family, names
+from flyrun.ground.errors import FlyrunError
 
 NAMES = ["x", "intercept"]
 

@@ -8,9 +8,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from flyrun.cli.main import main
+from flyrun.families.family import family, names
 from flyrun.fitting import even_draws, gaussian_noise, hmc_check, hmc_on_rows, mode, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.models.family import family, names
 
 LEVELS = 3  # of classes
 
@@ -409,7 +409,7 @@ def test_a_table_is_answered_without_chains(tmp_path, monkeypatch, capsys):
     y = rng.random(300) < 1 / (1 + np.exp(-(x @ [1.0, -0.5] + 0.3)))
     lines = [f"{a:.6f},{b:.6f},{'yes' if c else 'no'}" for (a, b), c in zip(x, y, strict=True)]
     (tmp_path / "mine.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
-    monkeypatch.setattr("flyrun.report.figures.saved", lambda figure: (b"", "<svg></svg>"))
+    monkeypatch.setattr("flyrun.ground.page.figures.saved", lambda figure: (b"", "<svg></svg>"))
     assert main(["fit", "mine.csv", "--target", "y"]) == 0
     said = capsys.readouterr().out
     assert "weighted draws" in said
@@ -487,7 +487,7 @@ def test_chains_answer_where_weights_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(weighted_draws, "HEAVY", -10.0)
     monkeypatch.setattr(weighted_draws, "_ROUNDS", 1)
-    monkeypatch.setattr("flyrun.report.figures.saved", lambda figure: (b"", "<svg></svg>"))
+    monkeypatch.setattr("flyrun.ground.page.figures.saved", lambda figure: (b"", "<svg></svg>"))
     rng = np.random.default_rng(0)
     x = rng.normal(size=60)
     lines = [f"{a:.6f},{b}" for a, b in zip(x, rng.poisson(np.exp(0.5 * x)), strict=True)]

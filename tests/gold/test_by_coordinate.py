@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flyrun import data
-from flyrun.data import toys
-from flyrun.errors import FlyrunError
-from flyrun.gold import by_coordinate, grid_moments
-from flyrun.gold.reference import arm_of
-from flyrun.models.problem import bind
+from flyrun.experiments import data
+from flyrun.experiments.data import toys
+from flyrun.experiments.gold import by_coordinate, grid_moments
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.problem import bind
+from flyrun.ground.errors import FlyrunError
 
 WORDS = ["dataset=clutter", "dataset.n_data=30", "model=clutter"]
 

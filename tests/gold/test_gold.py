@@ -7,12 +7,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.accuracy import score
-from flyrun.data import archive
-from flyrun.errors import DataError, FlyrunError
-from flyrun.gold import bdmc, build, certify, grid_moments, recipe, store
-from flyrun.gold.reference import arm_of, free
-from flyrun.models.problem import bind
+from flyrun.experiments.accuracy import score
+from flyrun.experiments.gold import (
+    bdmc,
+    build,
+    certify,
+    grid_moments,
+    recipe,
+    store,
+)
+from flyrun.experiments.gold.reference import arm_of, free
+from flyrun.experiments.models.problem import bind
+from flyrun.ground import archive
+from flyrun.ground.errors import DataError, FlyrunError
 
 SMALL = ["dataset=toy_2d", "dataset.n_data=200", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.config.dataset.row_data import Clutter
-from flyrun.data import toys as data
-from flyrun.gold.reference import arm_of
-from flyrun.models import clutter
-from flyrun.models.collapse import collapse
-from flyrun.models.problem import bind
+from flyrun.experiments.config.dataset.row_data import Clutter
+from flyrun.experiments.data import toys as data
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import clutter
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.problem import bind
 from tests.models.calls import log_bound, log_likelihood
 
 RNG = np.random.default_rng(0)

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from flyrun.data.dataset import Dataset
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.models import compiled_families, family, gaussian_prior, passes
-from flyrun.models.aux_prior import AuxPrior, Beside
-from flyrun.models.factors import TooManyNodesError, nodes
-from flyrun.models.features import gram, predicted, pull_back, pulled, variances
-from flyrun.models.problem import log_densities, log_priors
-from flyrun.models.with_aux import WithAux
-from flyrun.numerics.compiled import jit
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import compiled_families, gaussian_prior, passes
+from flyrun.experiments.models.aux_prior import AuxPrior, Beside
+from flyrun.experiments.models.factors import TooManyNodesError, nodes
+from flyrun.experiments.models.features import gram, predicted, pull_back, pulled, variances
+from flyrun.experiments.models.problem import log_densities, log_priors
+from flyrun.experiments.models.with_aux import WithAux
+from flyrun.experiments.samplers.method import prepare
+from flyrun.families import family
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.numerics.compiled import jit
+from flyrun.tables.dataset import Dataset
 
 RUN = [name for name in family.names() if family.family(name).linear(4) == 1 and name != "logistic"]
 TRIALS = ("binomial", "probit")
@@ -164,7 +165,7 @@ def counts(monkeypatch):
     rng = np.random.default_rng(5)
     rows, y = np.ones((40, 1)), rng.negative_binomial(2.0, 0.4, 40).astype(float)
     data = Dataset("counts", rows, y, rows[:0], y[:0], ("bias",), "0", {}, "counts")
-    monkeypatch.setattr("flyrun.data.load", lambda config: data)
+    monkeypatch.setattr("flyrun.experiments.data.load", lambda config: data)
 
 
 def _method(tmp_path, *words):
@@ -260,7 +261,7 @@ def test_noise_is_sampled_with_both_its_numbers_or_given(tmp_path, monkeypatch):
     rows = np.ones((60, 1))
     y = 0.5 + 0.8 * rng.standard_t(4.0, 60)
     data = Dataset("numbers", rows, y, rows[:0], y[:0], ("bias",), "0", {}, "regression")
-    monkeypatch.setattr("flyrun.data.load", lambda config: data)
+    monkeypatch.setattr("flyrun.experiments.data.load", lambda config: data)
     noise = "model=student_t", "model.scale=sampled", "model.nu=sampled"
     method = _method(tmp_path, *noise, "sampler=ep")
     assert method.problem.coordinates == ("bias", "log_sigma", "log_nu")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.models import clutter, logistic, probit, softmax, student_t
+from flyrun.experiments.models import clutter, logistic, probit, softmax, student_t
 from tests.models.calls import log_bound, log_likelihood
 
 N = 8

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models import logistic, softmax, student_t
-from flyrun.models.factors import Factors, Gaussians, Projection, expected, tilted
+from flyrun.experiments.models import logistic, softmax, student_t
+from flyrun.experiments.models.factors import Factors, Gaussians, Projection, expected, tilted
 
 GRID = np.linspace(-9, 9, 6_001)
 

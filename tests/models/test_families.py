@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit, ndtr
 
-from flyrun.models.family import LogGamma, Normal, family, names
+from flyrun.families.family import LogGamma, Normal, family, names
 
 LEVELS, N = 4, 60
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian_prior, logistic, student_t
-from flyrun.models.collapse import collapse
-from flyrun.models.fits.newton_fit import find_newton_map
-from flyrun.models.likelihood import enter, log_bound
-from flyrun.models.local_bounds import ellipsoid, inside, mass_beyond
-from flyrun.models.passes import log_likelihoods, look, values_and_slopes
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.chain.bounds.local import within
+from flyrun.experiments.models import gaussian_prior, logistic, student_t
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.fits.newton_fit import find_newton_map
+from flyrun.experiments.models.likelihood import enter, log_bound
+from flyrun.experiments.models.local_bounds import ellipsoid, inside, mass_beyond
+from flyrun.experiments.models.passes import log_likelihoods, look, values_and_slopes
+from flyrun.experiments.samplers.chain.bounds.local import within
+from flyrun.ground.numerics.compiled import outer_jit
 
 PLACES = np.array([0.0, 1e-6, 0.003, 0.4, 1.0, 1.9, 2.5, 3.4, 3.6, 6.0, 15.0, 40.0])
 REACHES = (1e-6, 1e-4, 0.01, 0.3, 1.0, 3.0, 9.0, 50.0, 2000.0)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from flyrun.models import softmax
-from flyrun.models.base_density import log_base
-from flyrun.models.collapse import collapse
-from flyrun.models.likelihood import enter, log_bound
-from flyrun.models.local_bounds import brought_in, ellipsoid, mass_beyond
-from flyrun.models.local_class_bounds import bend_factor, within
-from flyrun.models.passes import block_predictors, look, values_and_slopes
-from flyrun.numerics.compiled import outer_jit
+from flyrun.experiments.models import softmax
+from flyrun.experiments.models.base_density import log_base
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.likelihood import enter, log_bound
+from flyrun.experiments.models.local_bounds import brought_in, ellipsoid, mass_beyond
+from flyrun.experiments.models.local_class_bounds import bend_factor, within
+from flyrun.experiments.models.passes import block_predictors, look, values_and_slopes
+from flyrun.ground.numerics.compiled import outer_jit
 
 N, K, D = 400, 4, 3
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from flyrun.models import logistic
-from flyrun.models.collapse import collapse
-from flyrun.models.features import Linear
+from flyrun.experiments.models import logistic
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.features import Linear
 from tests.models.calls import log_bound, log_likelihood
 
 MARGIN = st.floats(-700.0, 700.0)

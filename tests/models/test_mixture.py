@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.config.dataset.row_data import Mixture
-from flyrun.data import toys as data
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.models import mixture, passes
-from flyrun.models.problem import bind, draw_prior, log_densities, of_positions
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.dataset.row_data import Mixture
+from flyrun.experiments.data import toys as data
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import mixture, passes
+from flyrun.experiments.models.problem import bind, draw_prior, log_densities, of_positions
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
 from tests.models.calls import log_likelihood
 
 WORDS = ["dataset=mixture", "model=mixture", "prior=gaussian", "sampler=pmd"]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from flyrun.config.dataset.row_data import GaussianToy
-from flyrun.data import toys
-from flyrun.models import normal, passes
-from flyrun.models.taylor import subtract_expansion
+from flyrun.experiments.config.dataset.row_data import GaussianToy
+from flyrun.experiments.data import toys
+from flyrun.experiments.models import normal, passes
+from flyrun.experiments.models.taylor import subtract_expansion
 from tests.models.calls import log_likelihood, reach
 
 NUMBERS = 2.0 * np.random.default_rng(0).standard_normal(60)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import log_ndtr
 
-from flyrun.models import logistic, probit, taylor
-from flyrun.models.collapse import collapse
-from flyrun.models.factors import Factors, Gaussians, tilted
-from flyrun.numerics.compiled import jit
+from flyrun.experiments.models import logistic, probit, taylor
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.factors import Factors, Gaussians, tilted
+from flyrun.ground.numerics.compiled import jit
 from tests.models.calls import log_bound, log_likelihood
 
 MARGIN = st.floats(-700.0, 700.0)

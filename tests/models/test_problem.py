@@ -4,25 +4,25 @@ import numpy as np
 import pytest
 from scipy.stats import t as scipy_t
 
-from flyrun.config.arm import Arm
-from flyrun.config.bound import Map, NoBound, Untuned
-from flyrun.config.brightness import Implicit, NoBrightness, PerDatum
-from flyrun.config.compose import compose_job
-from flyrun.config.dataset import Table
-from flyrun.config.dataset.row_data import Mnist7v9
-from flyrun.config.model import StudentT
-from flyrun.config.prior import Gaussian, Laplace
-from flyrun.config.protocol import Protocol
-from flyrun.config.sampler.chain import Hmc, Mala, RandomWalk, Slice
-from flyrun.config.schema import SCHEMAS
-from flyrun.data.dataset import Dataset
-from flyrun.errors import ConfigError
-from flyrun.models import passes, student_t
-from flyrun.models.fits import noise_fit
-from flyrun.models.problem import posterior_curvature
-from flyrun.samplers.chain.bounds.map import expected_pseudo, lowered
-from flyrun.samplers.chain.targets.full_data import full_data
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.config.bound import Map, NoBound, Untuned
+from flyrun.experiments.config.brightness import Implicit, NoBrightness, PerDatum
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.config.dataset.row_data import Mnist7v9
+from flyrun.experiments.config.prior import Gaussian, Laplace
+from flyrun.experiments.config.protocol import Protocol
+from flyrun.experiments.config.sampler.chain import Hmc, Mala, RandomWalk, Slice
+from flyrun.experiments.models import passes, student_t
+from flyrun.experiments.models.fits import noise_fit
+from flyrun.experiments.models.problem import posterior_curvature
+from flyrun.experiments.samplers.chain.bounds.map import expected_pseudo, lowered
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.samplers.method import prepare
+from flyrun.families.options import StudentT
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import SCHEMAS
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.options import Table
 from tests.densities import log_density
 
 
@@ -195,7 +195,7 @@ def _regression(folder, monkeypatch, n_test=400, task="regression", **groups):
     y = x @ [1.0, -0.5, 0.0, 0.2] + 0.3 * rng.standard_t(4, 1000)
     names = tuple("abcd")
     data = Dataset("small", x[:600], y[:600], x[600:][:n_test], y[600:][:n_test], names, "", task=task)
-    monkeypatch.setattr("flyrun.data.load", lambda config: data)
+    monkeypatch.setattr("flyrun.experiments.data.load", lambda config: data)
     chosen = {
         "dataset": Mnist7v9(),
         "model": StudentT(scale="held_out"),

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import log_softmax, softmax
 
-from flyrun.errors import DataError
-from flyrun.models import gaussian_prior, kronecker
-from flyrun.models import softmax as model_file
-from flyrun.models.base_density import dense
-from flyrun.models.collapse import collapse
-from flyrun.models.features import predict, pull_back
-from flyrun.models.multi_linear import MultiLinear, compact
-from flyrun.numerics.compiled import jit
+from flyrun.experiments.models import gaussian_prior, kronecker
+from flyrun.experiments.models import softmax as model_file
+from flyrun.experiments.models.base_density import dense
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.features import predict, pull_back
+from flyrun.experiments.models.multi_linear import MultiLinear, compact
+from flyrun.ground.errors import DataError
+from flyrun.ground.numerics.compiled import jit
 from tests.models.calls import log_base, log_bound, log_likelihood
 
 ETA = st.floats(-700.0, 700.0)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import t as scipy_t
 
-from flyrun.models import gaussian_prior, laplace_prior, student_t
-from flyrun.models.base_density import dense, draw_base
-from flyrun.models.collapse import collapse
-from flyrun.numerics.compiled import outer_jit
+from flyrun.experiments.models import gaussian_prior, laplace_prior, student_t
+from flyrun.experiments.models.base_density import dense, draw_base
+from flyrun.experiments.models.collapse import collapse
+from flyrun.ground.numerics.compiled import outer_jit
 from tests.models.calls import log_base, log_bound, log_likelihood
 
 RESIDUAL = arrays(float, 7, elements=st.floats(-700.0, 700.0))

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyrun.numerics.alias import Alias, Even, alias_rows, alias_table, pick
-from flyrun.numerics.compiled import outer_jit
+from flyrun.ground.numerics.alias import Alias, Even, alias_rows, alias_table, pick
+from flyrun.ground.numerics.compiled import outer_jit
 
 MASSES = st.one_of(st.just(0.0), st.floats(1e-300, 1e6), st.floats(0.1, 10.0))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flyrun.numerics.batches import Batches
+from flyrun.ground.numerics.batches import Batches
 
 
 def test_epochs_look_at_every_row_once_in_orders_of_their_own():

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numba
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.numerics import code_digest, compile_cache
-from flyrun.samplers.chain import loop, random_walk
-from flyrun.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.samplers.chain import loop, random_walk
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.ground.numerics import code_digest, compile_cache
 from tests.exactness.chains import full_target, toy
 
 CHAIN = ["experiment=mnist_logreg", "only=map_tuned"]
@@ -53,18 +53,18 @@ def digests():
 @pytest.mark.parametrize(
     ("file", "outdated"),
     [
-        ("samplers/chain/hmc.py", {"hmc"}),
-        ("samplers/chain/loop.py", {"walk", "hmc", "softmax"}),
-        ("samplers/gibbs/mgpmh.py", {"mgpmh"}),
-        ("samplers/gibbs/loop.py", {"gibbs", "mgpmh"}),
-        ("models/softmax.py", {"softmax"}),
-        ("models/passes.py", {"walk", "hmc", "softmax"}),
-        ("data/mnist_7v9.py", {"walk", "hmc"}),
-        ("numerics/state.py", set(ARMS)),
-        ("samplers/method.py", set(ARMS)),
-        ("runner/chunks.py", set()),
-        ("config/sampler/chain.py", set()),
-        ("report/build.py", set()),
+        ("experiments/samplers/chain/hmc.py", {"hmc"}),
+        ("experiments/samplers/chain/loop.py", {"walk", "hmc", "softmax"}),
+        ("experiments/samplers/gibbs/mgpmh.py", {"mgpmh"}),
+        ("experiments/samplers/gibbs/loop.py", {"gibbs", "mgpmh"}),
+        ("experiments/models/softmax.py", {"softmax"}),
+        ("experiments/models/passes.py", {"walk", "hmc", "softmax"}),
+        ("experiments/data/mnist_7v9.py", {"walk", "hmc"}),
+        ("ground/numerics/state.py", set(ARMS)),
+        ("experiments/samplers/method.py", set(ARMS)),
+        ("experiments/runner/chunks.py", set()),
+        ("experiments/config/sampler/chain.py", set()),
+        ("experiments/report/build.py", set()),
     ],
 )
 def test_an_edit_outdates_what_depends_on_it(package, file, outdated):
@@ -77,7 +77,11 @@ def test_an_edit_outdates_what_depends_on_it(package, file, outdated):
 
 @pytest.mark.parametrize(
     ("file", "misses"),
-    [("samplers/topics/lda_svi.py", False), ("samplers/chain/hmc.py", False), ("models/logistic.py", True)],
+    [
+        ("experiments/samplers/topics/lda_svi.py", False),
+        ("experiments/samplers/chain/hmc.py", False),
+        ("experiments/models/logistic.py", True),
+    ],
 )
 def test_an_edit_of_one_family_compiles_nothing_of_another(package, file, misses):
     """Where the compiled loop is kept, of a random walk on a logistic regression."""
@@ -121,7 +125,7 @@ def test_an_edit_of_a_docstring_outdates_nothing(tmp_path, module, line, outdate
 
 
 def test_a_new_file_outdates_nothing(package):
-    before, new = digests(), package / "samplers/chain/another.py"
+    before, new = digests(), package / "experiments/samplers/chain/another.py"
     new.write_text('"""A new update."""\n')
     after = digests()
     new.unlink()
@@ -132,7 +136,7 @@ def test_what_files_import_is_kept_by_their_content_and_a_spoilt_note_is_made_an
     def of_another_process():
         code_digest._read.cache_clear()
         code_digest._known.cache_clear()
-        return code_digest.of_modules(["flyrun.models.logistic"])
+        return code_digest.of_modules(["flyrun.experiments.models.logistic"])
 
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))
     found = of_another_process()
@@ -147,7 +151,7 @@ def test_what_files_import_is_kept_by_their_content_and_a_spoilt_note_is_made_an
 
 def test_bodies_count_where_what_calls_them_does():
     """Else another process, which has imported more, would compile all of a type again."""
-    logistic, body = ["flyrun.models.logistic"], "flyrun.samplers.topics.lda_svi"
+    logistic, body = ["flyrun.experiments.models.logistic"], "flyrun.experiments.samplers.topics.lda_svi"
     found = code_digest.of_modules(logistic)
-    assert code_digest.of_modules(logistic, [("flyrun.samplers.chain.loop", body)]) == found
-    assert code_digest.of_modules(logistic, [("flyrun.numerics.compiled", body)]) != found
+    assert code_digest.of_modules(logistic, [("flyrun.experiments.samplers.chain.loop", body)]) == found
+    assert code_digest.of_modules(logistic, [("flyrun.ground.numerics.compiled", body)]) != found

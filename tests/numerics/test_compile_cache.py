@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numba.core.errors import NumbaWarning
 
-from flyrun.numerics import compile_cache
-from flyrun.numerics.compiled import generic, implements, jit
+from flyrun.ground.numerics import compile_cache
+from flyrun.ground.numerics.compiled import generic, implements, jit
 
 
 class Doubles(NamedTuple):
@@ -126,9 +126,9 @@ COMPILED = """
 import sys
 from pathlib import Path
 from numba.core import dispatcher
-from flyrun.config import compose
-from flyrun.numerics import compile_cache, code_digest
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config import compose
+from flyrun.ground.numerics import compile_cache, code_digest
+from flyrun.experiments.samplers.method import prepare
 
 made, paths = set(), []
 compile_core = dispatcher._FunctionCompiler._compile_core
@@ -194,5 +194,7 @@ def test_the_key_holds_every_module_that_is_compiled(words, tmp_path):
 @pytest.mark.slow
 def test_a_key_without_implementations_leaves_some_out(tmp_path):
     """The negative control."""
-    forgotten = "from flyrun.numerics import compile_cache\ncompile_cache._modules = lambda kind: set()\n"
+    forgotten = (
+        "from flyrun.ground.numerics import compile_cache\ncompile_cache._modules = lambda kind: set()\n"
+    )
     assert left_out(GRAPH, tmp_path, forgotten)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KernelDensity
 
-from flyrun.numerics.kernels import local_sd, log_density, silverman
+from flyrun.ground.numerics.kernels import local_sd, log_density, silverman
 
 
 @pytest.mark.thorough(but=3)

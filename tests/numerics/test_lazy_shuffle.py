@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.numerics.compiled import outer_jit
-from flyrun.numerics.known_values import forget_all, is_known, none_known, put
-from flyrun.numerics.lazy_shuffle import deal, deck
-from flyrun.numerics.state import arrays_of, with_arrays
+from flyrun.ground.numerics.compiled import outer_jit
+from flyrun.ground.numerics.known_values import forget_all, is_known, none_known, put
+from flyrun.ground.numerics.lazy_shuffle import deal, deck
+from flyrun.ground.numerics.state import arrays_of, with_arrays
 
 LEVEL = 1e-4
 

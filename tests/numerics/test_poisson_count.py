@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.numerics import poisson_count
-from flyrun.numerics.compiled import outer_jit
+from flyrun.ground.numerics import poisson_count
+from flyrun.ground.numerics.compiled import outer_jit
 from tests.exactness.enumeration import interpreted, outcomes
 from tests.exactness.planted import Planted
 

@@ -9,9 +9,9 @@ import pytest
 PROGRAM = """
 from typing import NamedTuple
 import numpy as np
-from flyrun.numerics import compile_cache
-from flyrun.numerics.compiled import generic, implements, inline_jit, jit
-from flyrun.numerics.quick_compiling import QUICK
+from flyrun.ground.numerics import compile_cache
+from flyrun.ground.numerics.compiled import generic, implements, inline_jit, jit
+from flyrun.ground.numerics.quick_compiling import QUICK
 
 class Halves(NamedTuple):
     scale: float

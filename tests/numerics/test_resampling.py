@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flyrun.numerics.resampling import effective, systematic, unweighted
+from flyrun.ground.numerics.resampling import effective, systematic, unweighted
 
 RNG = np.random.default_rng(0)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from flyrun.numerics.compiled import jit
-from flyrun.numerics.rows import add_four_rows, add_row, four_dots, row_dot
+from flyrun.ground.numerics.compiled import jit
+from flyrun.ground.numerics.rows import add_four_rows, add_row, four_dots, row_dot
 
 SIZES = (1, 2, 7, 8, 9, 16, 51)
 

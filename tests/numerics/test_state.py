@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.numerics.state import arrays_of, with_arrays
-from flyrun.numerics.streams import stream
-from flyrun.samplers.chain import mala
-from flyrun.samplers.chain.metric import IDENTITY
-from flyrun.samplers.chain.update import StepSize
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.samplers.chain import mala
+from flyrun.experiments.samplers.chain.metric import IDENTITY
+from flyrun.experiments.samplers.chain.update import StepSize
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.numerics.state import arrays_of, with_arrays
+from flyrun.ground.numerics.streams import stream
 
 
 def test_workspace_stays_out_and_comes_back_empty():

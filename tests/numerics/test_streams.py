@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.numerics import streams
-from flyrun.numerics.state import arrays_of, with_arrays
+from flyrun.ground.numerics import streams
+from flyrun.ground.numerics.state import arrays_of, with_arrays
 
 WORD = (1 << 64) - 1
 

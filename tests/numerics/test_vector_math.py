@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from flyrun.numerics import vector_math
+from flyrun.ground.numerics import vector_math
 
 RNG = np.random.default_rng(0)
 

@@ -13,9 +13,9 @@ SERVER = """
 import json, os, sys, traceback
 import arviz_stats, h5netcdf, hydra, numba, pandas, xarray
 import matplotlib.figure, scipy.special, scipy.stats
-import flyrun.config.plugins, flyrun.numerics.compiled
+import flyrun.experiments.config.plugins, flyrun.ground.numerics.compiled
 
-assert "flyrun.config.arm" not in sys.modules  # which looks for plug-ins
+assert "flyrun.experiments.config.arm" not in sys.modules  # which looks for plug-ins
 for line in sys.stdin:
     folder, said, code = json.loads(line)
     pid = os.fork()
@@ -42,7 +42,7 @@ for line in sys.stdin:
 
 TYPED = """
 from flyrun.cli.main import main
-from flyrun.report import figures
+from flyrun.ground.page import figures
 
 figures.saved = lambda figure: (b"", "")
 raise SystemExit(main({!r}))

@@ -161,7 +161,9 @@ def test_a_cell_that_lacks_what_it_reads_says_so(copy, site):
     toy = site / "flyrun_average.py"
     hurried = "replace(arm, protocol=replace(arm.protocol, budget=Budget(queries=1e5)), name="
     text = toy.read_text().replace("replace(arm, name=", hurried)
-    toy.write_text(text.replace("import numpy", "from flyrun.config.protocol import Budget\nimport numpy"))
+    toy.write_text(
+        text.replace("import numpy", "from flyrun.experiments.config.protocol import Budget\nimport numpy")
+    )
     done = copy.flyrun(site, *COMMAND, "only=average")
     assert done.returncode == 1
     assert "needs arm random_walk, seed=0, which is failed: protocol.budget" in done.stdout + done.stderr

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import flyrun_peers
-from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError
-from flyrun.models.problem import scores
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.models.problem import scores
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
 
 PEERS = {
     "nuts_numpyro": flyrun_peers.NutsNumpyro,

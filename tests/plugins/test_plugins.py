@@ -57,9 +57,9 @@ def copy():
 
 
 DIGESTS = f"""
-from flyrun.config import compose
-from flyrun.numerics import code_digest
-from flyrun.runner import cell
+from flyrun.experiments.config import compose
+from flyrun.ground.numerics import code_digest
+from flyrun.experiments.runner import cell
 (arm,) = compose.compose_job({ARM!r}).arms
 print(code_digest.of_modules(["flyrun_barker"]), cell.cell_key(arm))
 """
@@ -107,7 +107,7 @@ def test_an_edit_of_any_of_its_modules_changes_keys_and_cache(copy, site):
 def test_an_edit_of_what_it_imports_of_flyrun_changes_its_digest(site, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(ROOT / "flyrun", copy / "flyrun", ignore=shutil.ignore_patterns("__pycache__"))
-    code = "from flyrun.numerics import code_digest; print(code_digest.of_modules(['flyrun_barker']))"
+    code = "from flyrun.ground.numerics import code_digest; print(code_digest.of_modules(['flyrun_barker']))"
     found = []
     for _ in range(2):
         done = subprocess.run(
@@ -119,7 +119,7 @@ def test_an_edit_of_what_it_imports_of_flyrun_changes_its_digest(site, tmp_path)
         )
         assert done.returncode == 0, done.stderr
         found.append(done.stdout)
-        with open(copy / "flyrun/samplers/chain/targets/target.py", "a") as file:
+        with open(copy / "flyrun/experiments/samplers/chain/targets/target.py", "a") as file:
             file.write("# another line\n")
     assert found[0] != found[1]
 
@@ -128,8 +128,8 @@ def test_an_edit_of_what_it_imports_of_flyrun_changes_its_digest(site, tmp_path)
     ("entry", "text"),
     [
         ("barker = nowhere:Barker", "ModuleNotFoundError: No module named 'nowhere'"),
-        ("barker = flyrun.config.schema:show", "is no configuration class"),
-        ("barker = flyrun.config.sampler:Sampler", "is not registered under its name"),
+        ("barker = flyrun.ground.schema:show", "is no configuration class"),
+        ("barker = flyrun.experiments.config.sampler:Sampler", "is not registered under its name"),
     ],
 )
 def test_a_broken_plug_in_harms_only_those_who_choose_it(copy, tmp_path, entry, text):
@@ -204,8 +204,8 @@ def test_none_takes_the_place_of_flyruns_own(copy, site):
 
 MOMENTS = """
 import numpy as np
-from flyrun.config import compose
-from flyrun.samplers.chain.brightness import implicit as brightness
+from flyrun.experiments.config import compose
+from flyrun.experiments.samplers.chain.brightness import implicit as brightness
 from tests.exactness.chains import TOYS, firefly_target, sample, z_scores
 
 compose.compose_job({arm!r})  # finds the plug-in as a run does

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.config import plugins
-from flyrun.config.sampler import Sampler
-from flyrun.config.schema import SCHEMAS
-from flyrun.prove import posteriors, prove
-from flyrun.prove.counted import COUNT, counts
-from flyrun.report.arms import ArmResult
-from flyrun.report.metrics import EXACT as EXACT_COLUMN
-from flyrun.runner import proofs
-from flyrun.samplers.method import Facts, Method
+from flyrun.experiments.config import plugins
+from flyrun.experiments.config.sampler import Sampler
+from flyrun.experiments.prove import posteriors, prove
+from flyrun.experiments.prove.counted import COUNT, counts
+from flyrun.experiments.report.arms import ArmResult
+from flyrun.experiments.report.metrics import EXACT as EXACT_COLUMN
+from flyrun.experiments.runner import proofs
+from flyrun.experiments.samplers.method import Facts, Method
+from flyrun.ground.schema import SCHEMAS
 
 LONGEST = 600  # steps of a chain here
 EXACT, COLD, STILL, SILENT = "exact", "cold", "still", "silent"

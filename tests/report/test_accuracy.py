@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.accuracy.posterior_errors import Answer, Truth, at_budget, errors
-from flyrun.accuracy.truth import together, truth_of
-from flyrun.report.arms import ArmResult, Run
-from flyrun.report.sections import accuracy, ess
+from flyrun.experiments.accuracy.posterior_errors import Answer, Truth, at_budget, errors
+from flyrun.experiments.accuracy.truth import together, truth_of
+from flyrun.experiments.report.arms import ArmResult, Run
+from flyrun.experiments.report.sections import accuracy, ess
 
 SETTINGS = {"dataset": {"name": "none"}, "model": {"name": "none"}}
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.report import arena_errors
-from flyrun.report.arms import ArmResult
-from flyrun.report.sections import arena
+from flyrun.experiments.report import arena_errors
+from flyrun.experiments.report.arms import ArmResult
+from flyrun.experiments.report.sections import arena
 
 pytestmark = pytest.mark.figures
 

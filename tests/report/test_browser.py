@@ -12,10 +12,10 @@ import subprocess
 import matplotlib.image
 import pytest
 
+from flyrun.experiments.report.build import build
 from flyrun.fitting import page as fit_page
-from flyrun.report.build import build
-from flyrun.report.document import Document
-from flyrun.report.document import as_html as page_of
+from flyrun.ground.page.document import Document
+from flyrun.ground.page.document import as_html as page_of
 from tests.stored import write_three_arms
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

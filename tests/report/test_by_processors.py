@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from flyrun.report.arms import ArmResult, Run
-from flyrun.report.figures import faults
-from flyrun.report.illustrations import by_processors
+from flyrun.experiments.report.arms import ArmResult, Run
+from flyrun.experiments.report.illustrations import by_processors
+from flyrun.ground.page.figures import faults
 
 pytestmark = pytest.mark.figures
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.report.arms import ArmResult
-from flyrun.report.gaussian_caveats import about_a_gaussian
-from flyrun.report.sections import marginal_error as gibbs_words
+from flyrun.experiments.report.arms import ArmResult
+from flyrun.experiments.report.gaussian_caveats import about_a_gaussian
+from flyrun.experiments.report.sections import marginal_error as gibbs_words
 
 
 def arm(settings, facts, rhat=1.0):

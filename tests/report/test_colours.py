@@ -6,13 +6,14 @@ from dataclasses import asdict
 
 import pytest
 
-from flyrun.config import catalogue
-from flyrun.config.compose import compose_job
-from flyrun.report import figures
-from flyrun.report.arms import ArmResult
-from flyrun.report.build import load
-from flyrun.report.colours import KNOWN, LINES, PALETTE, looks, styles_of
-from flyrun.report.sections import chains
+from flyrun.experiments.config import catalogue
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.report.arms import ArmResult
+from flyrun.experiments.report.build import load
+from flyrun.experiments.report.colours import KNOWN, looks, styles_of
+from flyrun.experiments.report.sections import chains
+from flyrun.ground.page import figures
+from flyrun.ground.page.colours import LINES, PALETTE
 from tests.stored import write_three_arms
 
 # fmt: off

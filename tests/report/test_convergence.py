@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.report.arms import ArmResult, Run
-from flyrun.report.sections import certificates, convergence
+from flyrun.experiments.report.arms import ArmResult, Run
+from flyrun.experiments.report.sections import certificates, convergence
 
 
 def _draws(mean, answers="density", sd=1.0):

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.gold.reference import arm_of
-from flyrun.models import mixture
-from flyrun.models.problem import bind
-from flyrun.report import summaries
-from flyrun.report.build import build
-from flyrun.report.sections import density
-from flyrun.runner.launch import run
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import mixture
+from flyrun.experiments.models.problem import bind
+from flyrun.experiments.report import summaries
+from flyrun.experiments.report.build import build
+from flyrun.experiments.report.sections import density
+from flyrun.experiments.runner.launch import run
 
 pytestmark = pytest.mark.figures
 

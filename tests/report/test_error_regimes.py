@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from flyrun.report.figures import faults
-from flyrun.report.illustrations import error_regimes, stopping_rule
-from flyrun.report.illustrations.error_regimes import GRID, TARGET
+from flyrun.experiments.report.illustrations import error_regimes, stopping_rule
+from flyrun.experiments.report.illustrations.error_regimes import GRID, TARGET
+from flyrun.ground.page.figures import faults
 
 
 def test_moments_of_averages_are_those_of_direct_sums():

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from flyrun.compare.publish import publish
-from flyrun.errors import StoreError
-from flyrun.report.colours import Look
-from flyrun.report.figures import MOST_LINES, band, faults, new_figure
-from flyrun.report.sections import cost
+from flyrun.experiments.compare.publish import publish
+from flyrun.experiments.report.colours import Look
+from flyrun.experiments.report.figures import band
+from flyrun.experiments.report.sections import cost
+from flyrun.ground.errors import StoreError
+from flyrun.ground.page.figures import MOST_LINES, faults, new_figure
 from tests.stored import write_three_arms
 
 

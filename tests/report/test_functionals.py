@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import files
-from flyrun.report.build import SECTIONS, Page, build, load
-from flyrun.report.section import shown
-from flyrun.runner import store
-from flyrun.runner.posterior import PosteriorFile
+from flyrun.experiments.report.build import SECTIONS, Page, build, load
+from flyrun.experiments.report.section import shown
+from flyrun.experiments.runner import store
+from flyrun.experiments.runner.posterior import PosteriorFile
+from flyrun.ground import files, run_files
 from tests.report.test_sections import write_answer
 from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 
@@ -19,7 +19,7 @@ def write_functionals(root, arm, seed, values, tuning=None):
     """A finished cell that hands in these numbers, {name: (3,)}."""
     write_answer(root, arm, seed, "density", [1.0])
     folder = cell_folder(root, arm, seed)
-    tree = PosteriorFile(folder / store.POSTERIOR, (4, 0, 1), {"arm": arm, "seed": seed, "exact": False})
+    tree = PosteriorFile(folder / run_files.POSTERIOR, (4, 0, 1), {"arm": arm, "seed": seed, "exact": False})
     tree.add([(0, 4, {"queries": np.full(4, 1000.0), "visits": np.full(4, 10.0)})])
     steps = np.array([1, 2, 4])
     costs = {"queries": SETUP + 1000.0 * steps, "visits": SETUP + 10.0 * steps, "span": SETUP + 10.0 * steps}

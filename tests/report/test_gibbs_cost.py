@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from flyrun.config.compose import compose_job
-from flyrun.report.build import build
-from flyrun.report.sections import scaling
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.report.build import build
+from flyrun.experiments.report.sections import scaling
 from tests.in_process import flyrun
 
 pytestmark = pytest.mark.figures

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from flyrun.report.build import Page, build, load
-from flyrun.report.colours import styles_of
-from flyrun.report.sections import long_run as gibbs_reference
+from flyrun.experiments.report.build import Page, build, load
+from flyrun.experiments.report.colours import styles_of
+from flyrun.experiments.report.sections import long_run as gibbs_reference
 from tests.in_process import flyrun
 from tests.stored import write_three_arms
 
@@ -95,7 +95,7 @@ def test_table_agrees_with_the_draws(run):
 
 
 def _tree(root, arm, info):
-    from flyrun.runner import store
+    from flyrun.experiments.runner import store
 
     return store.open_cell(root, arm, info["key"], info["seed"]).tree()
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.report.arms import ArmResult, Run
-from flyrun.report.sections import held_out
+from flyrun.experiments.report.arms import ArmResult, Run
+from flyrun.experiments.report.sections import held_out
 
 pytestmark = pytest.mark.figures("held_out")
 

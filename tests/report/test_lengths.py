@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun.diagnostics import coda
-from flyrun.report.build import build
+from flyrun.experiments.report.build import build
+from flyrun.ground.diagnostics import coda
 from tests.stored import write_cell, write_run, write_three_arms
 
 

@@ -5,7 +5,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from flyrun.compare.publish import _small
+from flyrun.experiments.compare.publish import _small
 
 OWN = (213, 94, 0)
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.report.arms import ArmResult, Run
-from flyrun.report.sections import plausible
+from flyrun.experiments.report.arms import ArmResult, Run
+from flyrun.experiments.report.sections import plausible
 
 RNG = np.random.default_rng(4)
 GOOD = RNG.standard_normal((200, 2)) + 1.0

@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError, StoreError
-from flyrun.paths import illustrations
-from flyrun.report.build import build
-from flyrun.report.figures import caption
-from flyrun.report.illustrations import bound_distance, flymc_illustration, mgpmh_gap
-from flyrun.report.illustrations.flymc_illustration import one_datum, replay
-from flyrun.runner import store
+from flyrun.experiments.config.catalogue import illustrations
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.report.build import build
+from flyrun.experiments.report.illustrations import (
+    bound_distance,
+    flymc_illustration,
+    mgpmh_gap,
+)
+from flyrun.experiments.report.illustrations.flymc_illustration import one_datum, replay
+from flyrun.experiments.runner import store
+from flyrun.ground.errors import ConfigError, StoreError
+from flyrun.ground.page.figures import caption
 
 pytestmark = pytest.mark.figures
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.report.sections import prefetching
+from flyrun.experiments.report.sections import prefetching
 
 pytestmark = pytest.mark.figures("steps_by_workers", "seconds_by_team")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.report.sections import quadrature
+from flyrun.experiments.report.sections import quadrature
 
 pytestmark = pytest.mark.figures
 

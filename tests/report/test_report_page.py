@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flyrun.report import document, render, words
-from flyrun.report.build import build
-from flyrun.report.document import Document
-from flyrun.report.metrics import Metric, table
-from flyrun.report.render import View
-from flyrun.runner import progress
+from flyrun.experiments.report.build import build
+from flyrun.experiments.report.metrics import table
+from flyrun.experiments.runner import progress
+from flyrun.ground.page import document, render, words
+from flyrun.ground.page.document import Document
+from flyrun.ground.page.metrics import Metric
+from flyrun.ground.page.render import View
 from tests.stored import write_cell, write_run, write_three_arms
 
 pytestmark = pytest.mark.figures
@@ -235,10 +236,10 @@ def test_names_are_no_emoji_and_no_markup_on_any_screen():
 
 
 def test_screens_are_made_in_one_place():
-    root = Path(words.__file__).parents[1]
+    root = Path(words.__file__).parents[2]
     made = {
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
         if re.search(r"(?<!\w)Console\(", path.read_text("utf-8"))
     }
-    assert made == {"report/render.py"}
+    assert made == {"ground/page/render.py"}

@@ -7,15 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import files
-from flyrun.diagnostics import coda, ess
-from flyrun.errors import StoreError
-from flyrun.report import figures, metrics, render
-from flyrun.report.arms import ArmResult
-from flyrun.report.build import build
-from flyrun.report.sections import arms, paper
-from flyrun.report.sections import ess as ess_section
-from flyrun.runner import store
+from flyrun.experiments.report import figures
+from flyrun.experiments.report.arms import ArmResult
+from flyrun.experiments.report.build import build
+from flyrun.experiments.report.sections import arms, paper
+from flyrun.experiments.report.sections import ess as ess_section
+from flyrun.experiments.runner import store
+from flyrun.ground import files
+from flyrun.ground.diagnostics import coda, ess
+from flyrun.ground.errors import StoreError
+from flyrun.ground.page import render
+from flyrun.ground.page.metrics import mean_sd
 from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 
 
@@ -297,5 +299,5 @@ def test_a_figure_has_no_more_lines_than_can_be_told_apart():
 
 def test_equal_values_have_no_spread():
     assert np.std(np.full(3, 0.1), ddof=1) > 0.0  # their mean rounds
-    assert metrics.mean_sd(np.full(3, 0.1)) == (0.1, 0.0)
-    assert metrics.mean_sd(np.array([0.1, 0.2]))[1] == pytest.approx(0.1 / math.sqrt(2))
+    assert mean_sd(np.full(3, 0.1)) == (0.1, 0.0)
+    assert mean_sd(np.array([0.1, 0.2]))[1] == pytest.approx(0.1 / math.sqrt(2))

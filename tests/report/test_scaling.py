@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from flyrun.report.arms import ArmResult
-from flyrun.report.sections.scaling import COSTS, PARAMETERS, slope, swept
+from flyrun.experiments.report.arms import ArmResult
+from flyrun.experiments.report.sections.scaling import COSTS, PARAMETERS, slope, swept
 
 pytestmark = pytest.mark.figures
 

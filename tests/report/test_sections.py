@@ -15,19 +15,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun import files
 from flyrun.cli.main import main
-from flyrun.diagnostics import ess
-from flyrun.paths import illustrations
-from flyrun.report import summaries
-from flyrun.report.build import SECTIONS, Page, build, load, summarise
-from flyrun.report.figures import caption
-from flyrun.report.metrics import Metric
-from flyrun.report.metrics import table as metrics_table
-from flyrun.report.render import markdown
-from flyrun.report.section import sections, shown
-from flyrun.runner import store
-from flyrun.runner.posterior import PosteriorFile
+from flyrun.experiments.config.catalogue import illustrations
+from flyrun.experiments.report import summaries
+from flyrun.experiments.report.build import SECTIONS, Page, build, load, summarise
+from flyrun.experiments.report.metrics import table as metrics_table
+from flyrun.experiments.report.section import sections, shown
+from flyrun.experiments.runner import store
+from flyrun.experiments.runner.posterior import PosteriorFile
+from flyrun.ground import files, run_files
+from flyrun.ground.diagnostics import ess
+from flyrun.ground.page.figures import caption
+from flyrun.ground.page.metrics import Metric
+from flyrun.ground.page.render import markdown
 from tests.report.test_report_page import _Page
 from tests.stored import KEY, cell_folder, write_cell, write_run, write_three_arms
 
@@ -36,7 +36,7 @@ def write_answer(root, arm, seed, answers, mean, exact=True, queries=5_000.0):
     """A finished cell that answers with weighted draws or with a density, and snapshots of its E θ."""
     mean, steps = np.asarray(mean, float), np.array([1, 2, 4])
     folder = cell_folder(root, arm, seed)
-    tree = PosteriorFile(folder / store.POSTERIOR, (4, 0, 1), {"arm": arm, "seed": seed, "exact": exact})
+    tree = PosteriorFile(folder / run_files.POSTERIOR, (4, 0, 1), {"arm": arm, "seed": seed, "exact": exact})
     tree.add([(0, 4, {"queries": np.full(4, queries / 4)})])
     costs = dict.fromkeys(("queries", "visits", "span"), queries * steps / 4)
     costs["seconds"] = 0.5 + 0.1 * steps
@@ -64,7 +64,7 @@ def write_answer(root, arm, seed, answers, mean, exact=True, queries=5_000.0):
 
 def add_estimates(root, arm, seed, theta):
     """Give a stored cell of draws the snapshots that the runner writes."""
-    path = cell_folder(root, arm, seed) / store.POSTERIOR
+    path = cell_folder(root, arm, seed) / run_files.POSTERIOR
     import h5netcdf
 
     with h5netcdf.File(path, "a") as file:
@@ -146,7 +146,7 @@ def test_a_chain_without_what_is_optional_has_a_report(tmp_path):
         theta = np.random.default_rng(seed).normal(size=(100, 2))
         folder = cell_folder(root, "bare", seed)
         write_cell(root, "bare", seed)
-        tree = PosteriorFile(folder / store.POSTERIOR, (100, 20, 1), {"arm": "bare"})
+        tree = PosteriorFile(folder / run_files.POSTERIOR, (100, 20, 1), {"arm": "bare"})
         tree.add([(0, 100, {"theta": theta, "queries": np.ones(100)})])
         tree.close()
         store.mark_done(folder)
@@ -246,8 +246,8 @@ def test_the_runner_summarises_cells_and_no_failure_there_is_theirs(tmp_path, mo
         raise ValueError("planted")
 
     monkeypatch.setattr(summaries, "of_cell", fail)
-    from flyrun.config.compose import compose_job
-    from flyrun.runner.launch import run
+    from flyrun.experiments.config.compose import compose_job
+    from flyrun.experiments.runner.launch import run
 
     result = run(compose_job([*words[:-1], "name=again"]), summarise=summarise)
     assert result.exit_code == 0
@@ -318,7 +318,7 @@ def _package(tmp_path, monkeypatch, points, code=PART):
     (site / "flyrun_speed.py").write_text(code)
     monkeypatch.syspath_prepend(site)
     sections.cache_clear()
-    monkeypatch.setattr("flyrun.report.build.SECTIONS", sections())
+    monkeypatch.setattr("flyrun.experiments.report.build.SECTIONS", sections())
 
 
 @pytest.fixture
@@ -369,7 +369,7 @@ def _sentences(text):
 def test_a_caption_is_at_most_two_sentences():
     plots = {name: plot for section in SECTIONS for name, plot in section.figures.items()}
     for file in illustrations():
-        plots |= importlib.import_module(f"flyrun.report.illustrations.{file}").FIGURES
+        plots |= importlib.import_module(f"flyrun.experiments.report.illustrations.{file}").FIGURES
     assert not {name: caption(plot) for name, plot in plots.items() if not 0 < _sentences(caption(plot)) < 3}
     assert _sentences("One (of 3.5). Two, e.g. this. Three.") == 3  # the control
 

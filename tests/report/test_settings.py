@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.report import settings
-from flyrun.report.arms import Run
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.report import settings
+from flyrun.experiments.report.arms import Run
 from tests.stored import TABLE1
 
 WORDS = ["experiment=mnist_logreg", "protocol.burn_in=500", "arms.map_tuned.brightness.q=0.02"]

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.report.build import build
-from flyrun.runner.cell import run_dir
-from flyrun.runner.launch import run
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.report.build import build
+from flyrun.experiments.runner.cell import run_dir
+from flyrun.experiments.runner.launch import run
 
 pytestmark = pytest.mark.figures
 

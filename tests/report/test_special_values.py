@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.report import render, sections, words
-from flyrun.report.metrics import Metric
-from flyrun.runner import progress
+from flyrun.experiments.report import sections
+from flyrun.experiments.runner import progress
+from flyrun.ground.page import render, words
+from flyrun.ground.page.metrics import Metric
 
 LARGEST = sys.float_info.max
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, LARGEST, -LARGEST, 5e-324, 1e15, 999.9996]

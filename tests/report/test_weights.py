@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.report.arms import ArmResult, Run
-from flyrun.report.build import build
-from flyrun.report.sections import certificates, weights
+from flyrun.experiments.report.arms import ArmResult, Run
+from flyrun.experiments.report.build import build
+from flyrun.experiments.report.sections import certificates, weights
 from tests.report.test_sections import write_answer
 from tests.stored import write_run
 

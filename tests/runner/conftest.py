@@ -5,7 +5,7 @@ import runner_fakes as fakes
 from rich.console import Console
 from runner_fakes import draws_of
 
-from flyrun.runner.launch import run
+from flyrun.experiments.runner.launch import run
 
 
 class Screen:

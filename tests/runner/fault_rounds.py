@@ -30,9 +30,9 @@ from dask_processes import Cluster
 from rich.console import Console
 from runner_fakes import draws_of, workers_of
 
-from flyrun import files
-from flyrun.runner import store
-from flyrun.runner.launch import run
+from flyrun.experiments.runner import store
+from flyrun.experiments.runner.launch import run
+from flyrun.ground import files
 
 WORKERS, CELLS = 2, 4
 _SLEEP = "0.0006"  # seconds an iteration: a run takes about a second and a half besides starting

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import numpy as np
 
-from flyrun.config.arm import Arm, Job
-from flyrun.config.bound import NoBound
-from flyrun.config.brightness import NoBrightness
-from flyrun.config.dataset.row_data import Mnist7v9
-from flyrun.config.executor import Dask, Local
-from flyrun.config.model import Logistic
-from flyrun.config.prior import Gaussian
-from flyrun.config.protocol import Protocol
-from flyrun.config.sampler.chain import RandomWalk
-from flyrun.errors import DataError
-from flyrun.runner import store
-from flyrun.runner.launch import run
-from flyrun.samplers.method import Facts, Method
+from flyrun.experiments.config.arm import Arm, Job
+from flyrun.experiments.config.bound import NoBound
+from flyrun.experiments.config.brightness import NoBrightness
+from flyrun.experiments.config.dataset.row_data import Mnist7v9
+from flyrun.experiments.config.prior import Gaussian
+from flyrun.experiments.config.protocol import Protocol
+from flyrun.experiments.config.sampler.chain import RandomWalk
+from flyrun.experiments.runner import store
+from flyrun.experiments.runner.launch import run
+from flyrun.experiments.samplers.method import Facts, Method
+from flyrun.families.options import Logistic
+from flyrun.ground.errors import DataError
+from flyrun.ground.executor import Dask, Local
 
 D = 3
 ITERATIONS, BURN_IN = 1200, 300

@@ -8,11 +8,11 @@ import re
 
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError
-from flyrun.runner.cell import Task, cells
-from flyrun.runner.chunks import run_cell
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.runner.cell import Task, cells
+from flyrun.experiments.runner.chunks import run_cell
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
 
 ROWS = ["dataset=toy_2d", "dataset.n_data=60", "model=logistic", "prior=gaussian", "bound=none"]
 BATCHES = [*ROWS, "sampler.batch=10"]

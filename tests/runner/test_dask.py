@@ -13,9 +13,9 @@ import runner_fakes as fakes
 from dask_processes import Cluster
 from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_one, workers_of
 
-from flyrun.config.executor import Dask, Slurm
-from flyrun.errors import ConfigError
-from flyrun.runner.launch import run
+from flyrun.experiments.runner.launch import run
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.executor import Dask, Slurm
 
 pytest.importorskip("distributed")
 
@@ -143,7 +143,7 @@ def test_a_scheduler_that_dies_is_no_success(tmp_path, cluster, unbroken, screen
 
 @pytest.mark.thorough
 def test_a_cluster_without_workers_is_told_and_a_signal_ends_it(tmp_path, cluster, screen, monkeypatch):
-    monkeypatch.setattr("flyrun.runner.dask_executor._SAY_AFTER_S", 0.2)
+    monkeypatch.setattr("flyrun.experiments.runner.dask_executor._SAY_AFTER_S", 0.2)
 
     def press():
         while "waiting: the cluster has no worker; start some with" not in str(screen):
@@ -161,13 +161,13 @@ def test_a_cluster_without_workers_is_told_and_a_signal_ends_it(tmp_path, cluste
 
 
 def test_nobody_at_the_address(tmp_path, monkeypatch):
-    monkeypatch.setattr("flyrun.runner.dask_executor._PATIENCE_S", 0.5)
+    monkeypatch.setattr("flyrun.experiments.runner.dask_executor._PATIENCE_S", 0.5)
     with pytest.raises(ConfigError, match=r"executor\.address=tcp://127\.0\.0\.1:9: no Dask scheduler"):
         run(job(tmp_path, address="tcp://127.0.0.1:9"), None, fakes.prepare)
 
 
 def test_a_missing_extra_is_named_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr("flyrun.runner.executors.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("flyrun.experiments.runner.executors.importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"needs distributed; .*'flyrun\[dask\]'"):
         run(job(tmp_path), None, fakes.refuse)
 
@@ -187,7 +187,7 @@ def test_settings_that_do_not_go_together(settings, text):
 
 
 def test_the_script_that_slurm_gets():
-    from flyrun.runner.slurm import Jobs
+    from flyrun.ground.slurm import Jobs
 
     wanted = Slurm(
         jobs=3,

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import runner_fakes as fakes
 
-from flyrun.config.protocol import Budget
-from flyrun.errors import ConfigError
-from flyrun.runner import estimates, store
-from flyrun.runner.draws import Chunk
-from flyrun.runner.launch import run
+from flyrun.experiments.config.protocol import Budget
+from flyrun.experiments.runner import estimates, store
+from flyrun.experiments.runner.draws import Chunk
+from flyrun.experiments.runner.launch import run
+from flyrun.ground.errors import ConfigError
 
 
 def of_f(theta):

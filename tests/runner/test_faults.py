@@ -15,11 +15,11 @@ import pytest
 import runner_fakes as fakes
 from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_one, servers_of, workers_of
 
-from flyrun import files
-from flyrun.errors import StoreError
-from flyrun.runner import chunks, store
-from flyrun.runner.launch import run
-from flyrun.runner.lock import locked
+from flyrun.experiments.runner import chunks, store
+from flyrun.experiments.runner.launch import run
+from flyrun.experiments.runner.lock import locked
+from flyrun.ground import files
+from flyrun.ground.errors import StoreError
 
 
 def start(results_dir, workers, **environment):

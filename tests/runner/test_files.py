@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flyrun import files
-from flyrun.errors import StoreError
+from flyrun.ground import files
+from flyrun.ground.errors import StoreError
 
 ARRAYS = {"theta": np.arange(6.0).reshape(2, 3), "_span": np.array([0, 100])}
 

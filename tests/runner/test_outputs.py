@@ -8,8 +8,8 @@ import pytest
 import runner_fakes as fakes
 
 from flyrun.cli.main import main
-from flyrun.runner.events import Events
-from flyrun.runner.launch import run
+from flyrun.experiments.runner.events import Events
+from flyrun.experiments.runner.launch import run
 
 
 def events(stream):
@@ -56,9 +56,10 @@ def test_events_of_failures_and_of_damage(tmp_path, monkeypatch):
 def fake_runs(tmp_path, monkeypatch):
     """The command line with the runner's fake program and no report."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flyrun.runner.launch.default_prepare", fakes.prepare)
+    monkeypatch.setattr("flyrun.experiments.runner.launch.default_prepare", fakes.prepare)
     monkeypatch.setattr(
-        "flyrun.report.build.build", lambda folder, console: print("a table", end="") if console else 0
+        "flyrun.experiments.report.build.build",
+        lambda folder, console: print("a table", end="") if console else 0,
     )
     return ["experiment=mnist_logreg", "protocol=smoke", "executor.workers=1", "protocol.seeds=1"]
 

@@ -9,11 +9,12 @@ import runner_fakes as fakes
 import xarray
 from runner_fakes import assert_same, draws_of
 
-from flyrun.errors import ConfigError, DataError, StoreError
-from flyrun.runner import cell as cell_module
-from flyrun.runner import chunks, compile_ahead, environment, store
-from flyrun.runner import launch as launch_module
-from flyrun.runner.launch import run
+from flyrun.experiments.runner import cell as cell_module
+from flyrun.experiments.runner import chunks, compile_ahead, store
+from flyrun.experiments.runner import launch as launch_module
+from flyrun.experiments.runner.launch import run
+from flyrun.ground import environment, run_files
+from flyrun.ground.errors import ConfigError, DataError, StoreError
 
 
 def test_draws_are_those_of_the_program(unbroken):
@@ -119,7 +120,7 @@ def test_other_settings_run_again_and_say_why(tmp_path, screen, monkeypatch):
         run(fakes.make_job(tmp_path, seeds=1, init="map"), screen.console, fakes.prepare)
     assert len(run(fakes.make_job(tmp_path, seeds=2), None, fakes.refuse).of("cached")) == 4
     run(fakes.make_job(tmp_path, seeds=1, init="map", fresh=True), None, fakes.prepare)
-    assert store.read_run(tmp_path / "runs" / "walk")["arms"][0]["settings"]["protocol"]["init"] == "map"
+    assert run_files.read_run(tmp_path / "runs" / "walk")["arms"][0]["settings"]["protocol"]["init"] == "map"
     monkeypatch.setattr(cell_module.code_digest, "of_modules", lambda names: "edited")
     run(fakes.make_job(tmp_path, seeds=1, init="map"), screen.console, fakes.prepare)
     assert "one: run seed 0: settings, code or data are not those of the stored results" in str(screen)
@@ -140,7 +141,7 @@ def test_arms_of_another_problem_leave_the_list(tmp_path):
     other = {"iterations": 2 * fakes.ITERATIONS}
     with pytest.raises(ConfigError, match=r"other settings .*=1200, now 2400.*fresh=true replaces"):
         run(fakes.make_job(tmp_path, arms=("three",), seeds=1, **other), None, fakes.prepare)
-    assert len(store.read_run(tmp_path / "runs" / "walk")["arms"]) == 2
+    assert len(run_files.read_run(tmp_path / "runs" / "walk")["arms"]) == 2
     run(fakes.make_job(tmp_path, arms=("three",), seeds=1, fresh=True, **other), None, fakes.prepare)
     info = json.loads((tmp_path / "runs" / "walk" / "run.json").read_text())
     assert [arm["name"] for arm in info["arms"]] == ["three"]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from flyrun.config.compose import compose_job
-from flyrun.runner import launch
-from flyrun.runner.cell import cell_key, cells
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.runner import launch
+from flyrun.experiments.runner.cell import cell_key, cells
 
 TABLE = "x,y\n" + "".join(f"{k % 7},{k % 2}\n" for k in range(30))
 WORDS = {

@@ -10,11 +10,11 @@ import pytest
 import runner_fakes as fakes
 from runner_fakes import after_first_checkpoint, assert_same, draws_of
 
-from flyrun.config.executor import Dask
-from flyrun.errors import ConfigError
-from flyrun.runner import dask_executor
-from flyrun.runner import slurm as slurm_jobs
-from flyrun.runner.launch import run
+from flyrun.experiments.runner import dask_executor
+from flyrun.experiments.runner.launch import run
+from flyrun.ground import slurm as slurm_jobs
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.executor import Dask
 
 pytest.importorskip("dask_jobqueue")
 

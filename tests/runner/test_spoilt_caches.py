@@ -7,10 +7,10 @@ import os
 import numpy as np
 import pytest
 
-from flyrun import files, paths
-from flyrun.config.compose import compose_job
-from flyrun.models.problem import bind, look_at_map
-from flyrun.runner.lock import locked
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.models.problem import bind, look_at_map
+from flyrun.experiments.runner.lock import locked
+from flyrun.ground import files, paths
 
 TOY = ["dataset=toy_2d", "model=logistic", "bound=map", "sampler=random_walk", "protocol=smoke"]
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.config.compose import compose_job
-from flyrun.data import tall
-from flyrun.report.build import build
-from flyrun.runner import environment, store
-from flyrun.runner.chunks import _trace_points
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.data import tall
+from flyrun.experiments.report.build import build
+from flyrun.experiments.runner import store
+from flyrun.experiments.runner.chunks import _trace_points
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground import environment
 
 
 @pytest.fixture(autouse=True, scope="module")

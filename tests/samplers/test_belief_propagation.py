@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.models.graphs.planar import pair_correlation
+from flyrun.experiments.models.graphs.planar import pair_correlation
+from flyrun.ground.errors import ConfigError
 from tests.samplers.hogwild.arms import method, same, steps
 
 CHAIN = (

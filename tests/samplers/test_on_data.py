@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.errors import ConfigError, DensityError, FlyrunError, factoring, no_digits
-from flyrun.models.problem import bind, log_densities
-from flyrun.samplers.method import agreed, prepare
-from flyrun.samplers.on_data import OnData
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.models.problem import bind, log_densities
+from flyrun.experiments.samplers.method import agreed, prepare
+from flyrun.experiments.samplers.on_data import OnData
+from flyrun.ground.errors import ConfigError, DensityError, FlyrunError, factoring, no_digits
 
 WORDS = (
     "dataset=toy_2d", "dataset.n_data=600", "model=logistic", "protocol.iterations=4", "protocol.burn_in=0",

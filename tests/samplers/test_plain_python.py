@@ -8,15 +8,15 @@ import sys
 import numpy as np
 import pytest
 
-from flyrun.models.base_density import log_base
-from flyrun.numerics.compiled import MissingMethodError
+from flyrun.experiments.models.base_density import log_base
+from flyrun.ground.numerics.compiled import MissingMethodError
 
 SCRIPT = """
 import json, types, numpy as np
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.brightness.explicit import explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.brightness.explicit import explicit
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
 from tests.exactness.chains import firefly_target, full_target, sample, toy
 problem = toy()
 kernel = lambda: random_walk.build(types.SimpleNamespace(target_accept=0.35, step=0.3), 2)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian_prior, logistic
-from flyrun.samplers.chain.acceptance.austerity import austerity
-from flyrun.samplers.chain.acceptance.confidence import confidence
-from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.targets.subset import subset
+from flyrun.experiments.models import gaussian_prior, logistic
+from flyrun.experiments.samplers.chain.acceptance.austerity import austerity
+from flyrun.experiments.samplers.chain.acceptance.confidence import confidence
+from flyrun.experiments.samplers.chain.acceptance.rule import decide
+from flyrun.experiments.samplers.chain.targets.subset import subset
 from tests.exactness.chains import begin
 from tools.theorems.approximate_test import EVENTS, GRID, N, chance, exact_chance, told
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from flyrun.families.family import names
 from flyrun.fitting import weighted_draws
-from flyrun.models.family import names
 from tools.certificate import __main__ as certificate
 from tools.certificate import efficiency, long_chains
 from tools.certificate.cases import FEWEST, KINDS, MOST, Case, cases

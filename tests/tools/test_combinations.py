@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.runner.posterior import PosteriorFile
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.runner.posterior import PosteriorFile
 from tools import combinations
 
 WORDS = ["model=logistic", "prior=gaussian", "bound=none", "sampler=random_walk", "protocol.init=map"]

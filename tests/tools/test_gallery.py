@@ -6,7 +6,7 @@ import shutil
 import matplotlib.image
 import pytest
 
-from flyrun.errors import ConfigError
+from flyrun.ground.errors import ConfigError
 from tests.report.test_browser import BROWSER, DESK, PHONE, browse, measure
 from tools.results import gallery, pages
 

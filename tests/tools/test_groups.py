@@ -9,7 +9,7 @@ from tools.groups.__main__ import Case, _draws_of, measured, page
 @pytest.mark.thorough
 def test_a_case_is_fitted_and_told(tmp_path, monkeypatch):
     monkeypatch.setattr("flyrun.fitting.second_process.report", lambda folder: None)
-    monkeypatch.setattr("flyrun.report.document.show", lambda *words: None)
+    monkeypatch.setattr("flyrun.ground.page.document.show", lambda *words: None)
     row = measured(Case("few", "gaussian", 300, 8, 1.0, slope=True), tmp_path)
     assert row["draws"] > row["effective"] > 1_000
     assert row["draws_s"] > 0

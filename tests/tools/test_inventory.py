@@ -67,7 +67,10 @@ def test_what_rows_name_is_there():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"file": "flyrun/samplers/nowhere.py"}, "no file flyrun/samplers/nowhere.py"),
+        (
+            {"file": "flyrun/experiments/samplers/nowhere.py"},
+            "no file flyrun/experiments/samplers/nowhere.py",
+        ),
         ({"file": ""}, "either a file or a reason"),
         ({"missing": "not built: too long"}, "either a file or a reason"),
         ({"file": "", "missing": "dull: too long"}, "missing: dull: no reason"),

@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.method import prepare
 from tools.theorems import pmd_costs as costs
 
 COUNTED = ("svi", "one_pass_smc", "pmd_kernels")

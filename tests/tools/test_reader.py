@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag, solve_discrete_lyapunov
 
-from flyrun import data
-from flyrun.config.dataset.graph_data import Precision
-from flyrun.config.dataset.row_data import Mixture, Mnist7v9
-from flyrun.data import precision
+from flyrun.experiments import data
+from flyrun.experiments.config.dataset.graph_data import Precision
+from flyrun.experiments.config.dataset.row_data import Mixture, Mnist7v9
+from flyrun.experiments.data import precision
 from tools.results import published
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 import flyrun_peers
-from flyrun.errors import ConfigError, StoreError
+from flyrun.ground.errors import ConfigError, StoreError
 from tools.results import gallery, pages, published
 from tools.results.older import changes
 

@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from flyrun.exit_codes import DONE, UNTRUSTED
-from flyrun.models.family import family
-from flyrun.report.render import View, known, markdown, number
-from flyrun.runner import environment
+from flyrun.families.family import family
+from flyrun.ground import environment
+from flyrun.ground.exit_codes import DONE, UNTRUSTED
+from flyrun.ground.page.render import View, known, markdown, number
 from tools.answers.tables import COLUMNS, DISPERSION, TRUTHS, write
 from tools.results.published import MEASURED, keep
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from flyrun.models.family import family
+from flyrun.families.family import family
 
 COLUMNS = 20
 _PIECE = 250_000  # rows held at once

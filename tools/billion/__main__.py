@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from flyrun.report.render import View, markdown, number
-from flyrun.runner import environment
+from flyrun.ground import environment
+from flyrun.ground.page.render import View, markdown, number
 from tools.billion import peers, shards
 from tools.results.published import MEASURED, keep
 

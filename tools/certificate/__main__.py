@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import beta
 
-from flyrun.errors import FlyrunError
 from flyrun.fitting import weighted_draws
-from flyrun.report.render import View, markdown
+from flyrun.ground.errors import FlyrunError
+from flyrun.ground.page.render import View, markdown
 from tools.certificate import long_chains
 from tools.certificate.cases import FEWEST, KINDS, MOST, Case, cases
 from tools.results.published import MEASURED, keep

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from flyrun.families.family import family, names
 from flyrun.fitting import mode, weighted_draws
 from flyrun.fitting.priors import INTERCEPT_SD
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.fitting.weighted_draws import ALL_DRAWS, DRAWS
-from flyrun.models.family import family, names
-from flyrun.report.render import View, markdown
-from flyrun.runner import environment
+from flyrun.ground import environment
+from flyrun.ground.page.render import View, markdown
 from tools.results.published import MEASURED, keep
 
 ALL_ROWS, FEW_ROWS = (50, 200, 1_000, 10_000), (10_000, 100_000)

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from flyrun.data.table import frames
-from flyrun.errors import FlyrunError
+from flyrun.families.family import family, names
 from flyrun.fitting import engine, question
 from flyrun.fitting.column_scales import own_scales
 from flyrun.fitting.request import Budget, Clock, Request
-from flyrun.models.family import family, names
+from flyrun.ground.errors import FlyrunError
+from flyrun.tables import frames
 from tools.certificate import tempered
 
 OFF, WIDENED = 0.12, 0.08

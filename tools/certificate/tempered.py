@@ -2,7 +2,8 @@
 
 Sequential Monte Carlo over powers of the likelihood (Del Moral, Doucet & Jasra 2006): each power leaves half
 of the particles effective, and random walks as wide as the particles are move them. Particles that the prior
-puts near each mode keep that mode's share. Where two runs differ, as by a mode that few particles reach, all
+puts near each mode keep that mode's share. Walks at the end go on until they change no moment: two runs may
+lag behind the posterior alike. Where two runs differ, as by a mode that few particles reach, all
 of them shape a mixture, which importance sampling then adapts (Cappé et al. 2004).
 """
 
@@ -16,8 +17,9 @@ from flyrun.fitting.rows_posterior import Posterior
 
 PARTICLES, MOST = 4_000, 32_000
 ERROR = 0.06  # sds, or logs of an sd, by which two runs may differ
-_MOVES = 12  # walks after each power, and more until particles have moved so many sds in all
+_MOVES = 12  # walks after each power
 _EFFECTIVE = 0.5
+_BLOCK, _BLOCKS, _STILL = 48, 40, 0.04  # walks at the end, how often at most, and what they may change
 _PARTS, _ROUNDS, _DRAWS = 8, 12, 60_000  # of the mixture, and draws a round that adapts it
 _LEAST_SHARE, _FEWEST = 0.05, 20.0  # of a part; effective draws a number, from which a part takes their shape
 
@@ -34,13 +36,41 @@ def sample(posterior: Posterior, seed: int = 0) -> Settled:
     many = PARTICLES
     while True:
         one, two = (_run(posterior, many, np.random.default_rng([seed, k, many])) for k in range(2))
-        error = _apart(one, two)
+        both, change = _at_rest(posterior, np.concatenate([one, two]), np.random.default_rng([seed, 2, many]))
+        error = max(_apart(both[:many], both[many:]), change)
         if error <= ERROR:
-            return Settled(np.concatenate([one, two]), error)
+            return Settled(both, error)
         if many >= MOST:
-            both = np.concatenate([one, two])
             return min(Settled(both, error), _adapted(posterior, both, seed), key=lambda it: it.error)
         many *= 4
+
+
+def _at_rest(posterior: Posterior, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """Particles (S, P) after walks, and what the last of these changed."""
+    change = np.inf
+    for _ in range(_BLOCKS):
+        before = x
+        x, _ = _walked(posterior, x, posterior.log_likelihood(x), 1.0, _BLOCK, rng)
+        if (change := _apart(before, x)) <= _STILL:
+            break
+    return x, change
+
+
+def _walked(
+    posterior: Posterior, x: np.ndarray, value: np.ndarray, power: float, moves: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Particles (S, P), whose log likelihoods are (S,), after walks at this power of the likelihood."""
+    root = np.linalg.cholesky(np.cov(x.T) + 1e-12 * np.diag(x.var(axis=0)))
+    before = posterior.log_prior(x)
+    for move in range(moves):
+        size = 2.4 / np.sqrt(x.shape[1]) * (0.1, 0.4, 1.0)[move % 3]
+        there = x + size * rng.standard_normal(x.shape) @ root.T
+        of_prior, likelihood = posterior.log_prior(there), posterior.log_likelihood(there)
+        change = of_prior - before + power * (likelihood - value)
+        taken = np.log(rng.random(len(x))) < np.where(np.isfinite(change), change, -np.inf)
+        x = np.where(taken[:, None], there, x)
+        value, before = np.where(taken, likelihood, value), np.where(taken, of_prior, before)
+    return x, value
 
 
 def _apart(one: np.ndarray, two: np.ndarray) -> float:
@@ -96,16 +126,7 @@ def _run(posterior: Posterior, many: int, rng: np.random.Generator) -> np.ndarra
         at = (rng.random() + np.arange(many)) / many
         which = np.minimum(np.searchsorted(np.cumsum(weight) / weight.sum(), at), many - 1)
         x, value, power = x[which], value[which], power + step
-        root = np.linalg.cholesky(np.cov(x.T) + 1e-12 * np.diag(x.var(axis=0)))
-        before = posterior.log_prior(x)
-        for move in range(_MOVES * (3 if power >= 1.0 else 1)):
-            size = 2.4 / np.sqrt(x.shape[1]) * (0.1, 0.4, 1.0)[move % 3]
-            there = x + size * rng.standard_normal(x.shape) @ root.T
-            of_prior, likelihood = posterior.log_prior(there), posterior.log_likelihood(there)
-            change = of_prior - before + power * (likelihood - value)
-            taken = np.log(rng.random(many)) < np.where(np.isfinite(change), change, -np.inf)
-            x = np.where(taken[:, None], there, x)
-            value, before = np.where(taken, likelihood, value), np.where(taken, of_prior, before)
+        x, value = _walked(posterior, x, value, power, _MOVES, rng)
     return x
 
 

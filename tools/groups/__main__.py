@@ -26,11 +26,11 @@ import numpy as np
 import pandas as pd
 
 from flyrun.cli.main import main as flyrun
-from flyrun.exit_codes import DONE
+from flyrun.families.family import family
 from flyrun.fitting import engine
-from flyrun.models.family import family
-from flyrun.report.render import View, markdown, number
-from flyrun.runner import environment
+from flyrun.ground import environment
+from flyrun.ground.exit_codes import DONE
+from flyrun.ground.page.render import View, markdown, number
 from tools.results.published import MEASURED, keep
 
 COLUMNS = 3

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from flyrun.cli.main import main as flyrun
-from flyrun.exit_codes import DONE, UNTRUSTED
-from flyrun.report.render import View, markdown, number
-from flyrun.runner import environment
+from flyrun.ground import environment
+from flyrun.ground.exit_codes import DONE, UNTRUSTED
+from flyrun.ground.page.render import View, markdown, number
 from tools.pairs.reference import BY_LIKELIHOOD, CHAINS, DRAWS, stored
 from tools.pairs.tables import PAIRS, Pair
 from tools.results.published import MEASURED, keep

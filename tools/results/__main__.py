@@ -2,8 +2,8 @@
 
 import sys
 
-from flyrun import files
-from flyrun.errors import FlyrunError
+from flyrun.ground import files
+from flyrun.ground.errors import FlyrunError
 from tools.results.pages import ROOT, current
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from jinja2 import Template
 
-from flyrun.config.schema import listing
-from flyrun.errors import ConfigError
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import listing
 from tools.results.published import MEASURED, Row, rows
 
 _WIDTH = 440  # pixels of a thumbnail

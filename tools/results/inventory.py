@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the options)
-from flyrun.config.schema import SCHEMAS, listing
-from flyrun.errors import ConfigError
-from flyrun.paths import conf_dir
+from flyrun.experiments.config.arm import Arm  # noqa: F401  (that it is imported registers the options)
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.paths import conf_dir
+from flyrun.ground.schema import SCHEMAS, listing
 from tools.results.published import MEASURED
 
 TABLE = Path(__file__).with_name("papers.yaml")

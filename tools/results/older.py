@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from flyrun.compare.publish import SETTINGS
-from flyrun.config.arm import Arm
-from flyrun.config.compose import compose_job
-from flyrun.config.schema import flat, show
+from flyrun.experiments.compare.publish import SETTINGS
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.config.compose import compose_job
+from flyrun.ground.schema import flat, show
 from tools.results import published
 
 

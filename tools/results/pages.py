@@ -11,8 +11,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from flyrun.errors import ConfigError
-from flyrun.paths import conf_dir
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.paths import conf_dir
 from tools.results import gallery, inventory, published
 
 ROOT = conf_dir().parent

@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from flyrun import files
-from flyrun.compare.sides import ALIASES
-from flyrun.config.schema import did_you_mean
-from flyrun.errors import StoreError
-from flyrun.paths import conf_dir
-from flyrun.report.render import known
+from flyrun.experiments.compare.sides import ALIASES
+from flyrun.ground import files
+from flyrun.ground.errors import StoreError
+from flyrun.ground.page.render import known
+from flyrun.ground.paths import conf_dir
+from flyrun.ground.schema import did_you_mean
 
 MEASURED = conf_dir().parent / "results/measured"
 _UP, _DOWN = "≤", "≥"  # an upper bound is rounded up, a lower one down: what is printed still is a bound

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from flyrun import files
-from flyrun.report.illustrations.mgpmh_gap import mgpmh_bound, recalled_mgpmh_bound
-from flyrun.samplers.chain.acceptance.austerity import austerity
-from flyrun.samplers.chain.acceptance.confidence import confidence
+from flyrun.experiments.report.illustrations.mgpmh_gap import mgpmh_bound, recalled_mgpmh_bound
+from flyrun.experiments.samplers.chain.acceptance.austerity import austerity
+from flyrun.experiments.samplers.chain.acceptance.confidence import confidence
+from flyrun.ground import files
 from tools.results.published import MEASURED
 from tools.theorems import kept_estimates as kept
 from tools.theorems.approximate_test import N, stationary, told

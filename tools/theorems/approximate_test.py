@@ -36,7 +36,7 @@ def exact_chance(here: float, there: float) -> float:
 
 
 def chance(rule: Any, here: float, there: float) -> float:
-    """α̃ of a sequential rule (flyrun.samplers.chain.acceptance.sequential)."""
+    """α̃ of a sequential rule (flyrun.experiments.samplers.chain.acceptance.sequential)."""
     event, none = log_ratios(here, there)
     seen, stages = np.arange(EVENTS + 1), []
     for size, by_sd, by_range in zip(rule.sizes, rule.by_sd, rule.by_range, strict=True):

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun import files
-from flyrun.config.sampler.particles import Pmd
-from flyrun.numerics.kernels import log_density
-from flyrun.samplers.particles.pmd import MirrorDescent
+from flyrun.experiments.config.sampler.particles import Pmd
+from flyrun.experiments.samplers.particles.pmd import MirrorDescent
+from flyrun.ground import files
+from flyrun.ground.numerics.kernels import log_density
 from tools.results.published import MEASURED
 
 TABLE = MEASURED / "pmd_rates.csv"

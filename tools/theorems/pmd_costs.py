@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from flyrun import files
-from flyrun.gold.reference import arm_of
-from flyrun.models import passes
-from flyrun.models.problem import log_priors
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import passes
+from flyrun.experiments.models.problem import log_priors
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground import files
 from tools.results.published import MEASURED
 from tools.theorems.mirror_descent import rate
 

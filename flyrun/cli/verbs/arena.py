@@ -5,10 +5,11 @@ from pathlib import Path
 
 from flyrun.cli.verb import Verb, number, path
 from flyrun.cli.verbs.gold import names as references
-from flyrun.config.catalogue import options
-from flyrun.config.schema import did_you_mean, listing
-from flyrun.errors import ConfigError
-from flyrun.runner.store import find_run, read_run
+from flyrun.experiments.config.catalogue import options
+from flyrun.experiments.runner.store import find_run
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.run_files import read_run
+from flyrun.ground.schema import did_you_mean, listing
 
 
 def _names() -> list[str]:
@@ -32,10 +33,10 @@ def run(given: argparse.Namespace) -> int:
 
 def _score(given: argparse.Namespace) -> int:
     """Hold draws of any tool against a reference."""
-    from flyrun import files  # late, as below: help and Tab need no models
-    from flyrun.accuracy.score import score  # late
-    from flyrun.report.build import build  # late
-    from flyrun.report.summaries import SCORED, read_scored  # late
+    from flyrun.experiments.accuracy.score import score  # late
+    from flyrun.experiments.report.build import build  # late
+    from flyrun.experiments.report.summaries import SCORED, read_scored  # late
+    from flyrun.ground import files  # late, as below: help and Tab need no models
 
     if given.reference is None:
         raise ConfigError("arena score: --reference is missing; see `flyrun gold list`")
@@ -61,7 +62,7 @@ def _score(given: argparse.Namespace) -> int:
 
 def _references(folder: Path) -> list[str]:
     """Those of a run's arms; none where it is no arena's."""
-    from flyrun.gold.store import matching  # late: models
+    from flyrun.experiments.gold.store import matching  # late: models
 
     info = read_run(folder)
     found = [matching(arm["settings"]) for arm in info["arms"]] if info.get("arena") else []

@@ -2,17 +2,17 @@
 
 import argparse
 
-from flyrun.children import cores
 from flyrun.cli.verb import Verb, path, whole
-from flyrun.config.catalogue import options
-from flyrun.errors import ConfigError
-from flyrun.paths import in_checkout, reference_dir
+from flyrun.experiments.config.catalogue import options
+from flyrun.ground.children import cores
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.paths import in_checkout, reference_dir
 
 
 def run(given: argparse.Namespace) -> int:
     """Compare short chains with stored ones, or store them."""
-    from flyrun.check.run import check, check_against  # late
-    from flyrun.report.render import screen  # late, as below: help and Tab need no samplers
+    from flyrun.experiments.check.run import check, check_against  # late
+    from flyrun.ground.page.render import screen  # late, as below: help and Tab need no samplers
 
     console, workers = screen(), given.workers or cores()
     if given.against is not None:

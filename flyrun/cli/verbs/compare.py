@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from flyrun.cli.verb import Verb, number, path, text
-from flyrun.compare import LEVEL, MARGIN, VERDICTS
-from flyrun.config.schema import listing
-from flyrun.errors import ConfigError
+from flyrun.experiments.compare import LEVEL, MARGIN, VERDICTS
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import listing
 
 _VERDICTS = {one.replace(" ", "_"): one for one in VERDICTS}
 
@@ -22,8 +22,8 @@ def run(given: argparse.Namespace) -> int:
         for name, found in zip((given.a, given.b, ""), compare_fits(*fits), strict=True):
             print(f"{name}: {found}" if name else found)
         return 0
-    from flyrun.compare.compare import compare  # late
-    from flyrun.report.render import screen  # late, as below: help and Tab need no pandas
+    from flyrun.experiments.compare.compare import compare  # late
+    from flyrun.ground.page.render import screen  # late, as below: help and Tab need no pandas
 
     console = screen()
     found = compare(

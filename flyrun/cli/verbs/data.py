@@ -4,7 +4,7 @@ import argparse
 
 from flyrun.cli import listing
 from flyrun.cli.verb import Verb
-from flyrun.config.catalogue import options
+from flyrun.experiments.config.catalogue import options
 
 
 def _list(given: argparse.Namespace) -> int:
@@ -18,7 +18,7 @@ def _info(given: argparse.Namespace) -> int:
 
 
 def _verify(given: argparse.Namespace) -> int:
-    from flyrun.data import registry  # late, as below: numpy takes a tenth of a second
+    from flyrun.experiments.data import registry  # late, as below: numpy takes a tenth of a second
 
     for name in given.names or registry.names():
         print(f"{name}: {registry.verify(name)}")
@@ -26,7 +26,7 @@ def _verify(given: argparse.Namespace) -> int:
 
 
 def _build(given: argparse.Namespace) -> int:
-    from flyrun.data import registry  # late
+    from flyrun.experiments.data import registry  # late
 
     registry.build(given.name, out=given.out, echo=print)
     return 0

@@ -3,15 +3,15 @@
 import argparse
 
 from flyrun.cli.verb import Verb, text, whole
-from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
-from flyrun.config.schema import did_you_mean, listing
-from flyrun.errors import ConfigError, StoreError
-from flyrun.runner.store import find_run, open_cells, read_chains, report_of
+from flyrun.experiments.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
+from flyrun.experiments.runner.store import find_run, open_cells, read_chains, report_of
+from flyrun.ground.errors import ConfigError, StoreError
+from flyrun.ground.schema import did_you_mean, listing
 
 
 def run(given: argparse.Namespace) -> int:
     """Print a line a finished cell; 1 where none has draws."""
-    from flyrun.accuracy.without_reference import of_cell  # late: NumPy, numba
+    from flyrun.experiments.accuracy.without_reference import of_cell  # late: NumPy, numba
 
     folder = find_run(given.run, given.results_dir)
     read_chains(folder)  # a fit has none

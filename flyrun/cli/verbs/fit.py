@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from flyrun.cli.messages import explain
 from flyrun.cli.verb import Verb, number, one_of, whole
-from flyrun.config.arm import GROUPS
-from flyrun.config.dataset import ROLES, names_of
-from flyrun.config.model import for_tables
-from flyrun.config.schema import closest, did_you_mean, quoted
-from flyrun.data.table.quoting import masked
-from flyrun.data.table.quoting import quoted as in_formula
-from flyrun.errors import ConfigError, FlyrunError
+from flyrun.experiments.config.arm import GROUPS
+from flyrun.families.options import for_tables
 from flyrun.fitting import piped
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged
 from flyrun.fitting.priors import typed
 from flyrun.fitting.request import LISTS, UNITS, Budget, Clock, Request
-from flyrun.paths import datasets_dir
+from flyrun.ground.errors import ConfigError, FlyrunError
+from flyrun.ground.paths import datasets_dir
+from flyrun.ground.schema import closest, did_you_mean, quoted
+from flyrun.tables.options import ROLES, names_of
+from flyrun.tables.quoting import masked
+from flyrun.tables.quoting import quoted as in_formula
 
 if TYPE_CHECKING:
     from flyrun.cli.screen import Screen
@@ -52,10 +52,10 @@ def run(given: argparse.Namespace) -> int:
 def _check(request: Request, screen: "Screen") -> int:
     """Say what the columns are taken for, and fit nothing."""
     from flyrun.fitting.question import look  # late: NumPy
-    from flyrun.runner import progress  # late: rich
+    from flyrun.ground import progress  # late: rich
 
     for line in look(request):
-        progress.display(screen.console, 0).say(line)
+        progress.speaker(screen.console).say(line)
     screen.tell("ended", exit_code=0)
     return 0
 
@@ -118,10 +118,34 @@ def parse(words: Sequence[str]) -> Request:
         target=target,
         table=table,
         priors=tuple(given.prior),
-        overrides=tuple(given.settings),
+        typed=_settings(given.settings),
         groups=groups,
         words=tuple(word for word in words if word != "--fresh"),
     )
+
+
+def _settings(words: Sequence[str]) -> dict[str, Any]:
+    """The settings that are typed, by key. Raises ConfigError for one that a fit does not have."""
+    if not words:
+        return {}
+    from flyrun.experiments.config.overrides import read  # late: Hydra, which few fits need
+
+    entries = {entry.key: entry for entry in read(words)}
+    for entry in entries.values():
+        if entry.group not in ("dataset", "executor") and entry.key not in ("model", "executor"):
+            raise ConfigError(
+                f"{entry.text}: fit draws from the posterior itself and has no such setting; leave it out; "
+                "experiments on a table take it, as docs/your-data.md shows"
+            )
+        if entry.key == "executor" and entry.value != "dask":
+            raise ConfigError(
+                f"{entry.text}: fit works here, with --workers N processes where files are many, or on "
+                "executor=dask; leave it out"
+            )
+        dask = "executor" in entries or "executor.address" in entries
+        if entry.group == "executor" and not dask:
+            raise ConfigError(f"{entry.text}: is of executor=dask; add that, or leave this out")
+    return entries
 
 
 def _with_target(file: str, target: str) -> str:
@@ -152,8 +176,8 @@ def _as_formula(file: str, text: str) -> str:
 
 def columns(file: str) -> list[str]:
     """Columns of a file; none where it cannot be read, which is told later."""
-    from flyrun.data.table import pieces  # late: pandas takes half a second, and Tab comes here
     from flyrun.fitting.scan import table_files  # late: NumPy
+    from flyrun.tables import pieces  # late: pandas takes half a second, and Tab comes here
 
     try:
         if table_files.several(file):

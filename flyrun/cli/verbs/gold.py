@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from flyrun.cli.verb import Verb, path
 
 if TYPE_CHECKING:
-    from flyrun.gold.store import Gold
+    from flyrun.experiments.gold.store import Gold
 
 
 def _list(given: argparse.Namespace) -> int:
-    from flyrun.gold import store  # late, as below: numpy takes a tenth of a second
+    from flyrun.experiments.gold import store  # late, as below: numpy takes a tenth of a second
 
     for name in store.registry():
         gold = store.load(name)
@@ -20,8 +20,8 @@ def _list(given: argparse.Namespace) -> int:
 
 
 def _verify(given: argparse.Namespace) -> int:
-    from flyrun.gold import store  # late, as the next: models
-    from flyrun.gold.reference import data_of  # late
+    from flyrun.experiments.gold import store  # late, as the next: models
+    from flyrun.experiments.gold.reference import data_of  # late
 
     for name in given.names or store.registry():
         gold = store.load(name)
@@ -33,7 +33,7 @@ def _verify(given: argparse.Namespace) -> int:
 
 
 def _build(given: argparse.Namespace) -> int:
-    from flyrun.gold.build import build  # late: models and samplers
+    from flyrun.experiments.gold.build import build  # late: models and samplers
 
     return 0 if build(given.name, given.out)[1] else 1
 
@@ -44,7 +44,7 @@ def _floors(gold: "Gold") -> str:
 
 def names(words: list[str]) -> Iterable[str]:
     """The references that there are."""
-    from flyrun.gold import store  # late: numpy takes a tenth of a second
+    from flyrun.experiments.gold import store  # late: numpy takes a tenth of a second
 
     return store.registry()
 

@@ -4,7 +4,7 @@ import argparse
 
 from flyrun.cli import listing
 from flyrun.cli.verb import Verb
-from flyrun.config.catalogue import SHOWN, options
+from flyrun.experiments.config.catalogue import SHOWN, options
 
 
 def run(given: argparse.Namespace) -> int:

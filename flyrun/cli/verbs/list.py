@@ -4,7 +4,7 @@ import argparse
 
 from flyrun.cli import listing
 from flyrun.cli.verb import Verb
-from flyrun.config.catalogue import SHOWN, plural
+from flyrun.experiments.config.catalogue import SHOWN, plural
 
 
 def run(given: argparse.Namespace) -> int:

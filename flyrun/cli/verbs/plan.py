@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from flyrun.cli.verb import Verb
 from flyrun.cli.verbs.fit import columns
-from flyrun.config.catalogue import options
-from flyrun.config.model import for_tables
-from flyrun.config.schema import did_you_mean, typed_choices
-from flyrun.errors import ConfigError
+from flyrun.experiments.config.catalogue import options
+from flyrun.families.options import for_tables
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import did_you_mean, typed_choices
 
 if TYPE_CHECKING:
-    from flyrun.config.arm import Arm
-    from flyrun.models.problem import Problem
+    from flyrun.experiments.config.arm import Arm
+    from flyrun.experiments.models.problem import Problem
 
 DRAWS = 1_000
 
@@ -23,7 +23,7 @@ def run(given: argparse.Namespace) -> int:
     """Print a line for every method, cheapest draw first."""
     words = [*_dataset(given.data, given.target), *given.settings]
     arm, problem = _bound(words, {word.partition("=")[0] for word in given.settings})
-    from flyrun.plan.expected import expected  # late: numba
+    from flyrun.experiments.plan.expected import expected  # late: numba
 
     rows = expected(arm, problem)
     size, several = len(problem.features.rows), len(problem.coordinates)
@@ -64,16 +64,16 @@ def _dataset(name: str, target: str | None) -> list[str]:
 
 def _bound(words: list[str], typed: set[str]) -> "tuple[Arm, Problem]":
     """The arm and problem of these words; without a model the one that the data are for."""
-    from flyrun import paths  # late, as the next two: Hydra takes a third of a second, numba more
-    from flyrun.config.compose import compose_job  # late
-    from flyrun.models.problem import bind  # late
+    from flyrun.experiments.config.compose import compose_job  # late
+    from flyrun.experiments.models.problem import bind  # late
+    from flyrun.ground import paths  # late, as the next two: Hydra takes a third of a second, numba more
 
     more = ["sampler=laplace", *([] if "prior" in typed else ["prior=gaussian"])]
     if "model" not in typed:
-        import flyrun.data  # late: where no model was named
+        from flyrun.experiments.data import load  # late: where no model was named
 
         guess = compose_job([*words, "model=logistic", *more]).arms[0].dataset
-        words = [*words, f"model={for_tables(flyrun.data.load(guess).task)[0]}"]
+        words = [*words, f"model={for_tables(load(guess).task)[0]}"]
     arm = compose_job([*words, *more]).arms[0]
     if not arm.model.orders:
         fitting = typed_choices("model", lambda cls: bool(getattr(cls, "orders", ())))

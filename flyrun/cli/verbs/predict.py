@@ -5,13 +5,13 @@ import sys
 
 from flyrun.cli.messages import print_error
 from flyrun.cli.verb import Verb, number, path, whole
-from flyrun.runner.store import find_run
+from flyrun.experiments.runner.store import find_run
 
 
 def run(given: argparse.Namespace) -> int:
     """Write the predictions as CSV."""
-    from flyrun import files  # late, as below: help and Tab need no pandas
     from flyrun.fitting import piped, predict, stored  # late
+    from flyrun.ground import files  # late, as below: help and Tab need no pandas
 
     one = stored.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
     one = one.with_new(given.new_groups, given.seed)

@@ -3,19 +3,19 @@
 import argparse
 
 from flyrun.cli.verb import Verb, whole
-from flyrun.config import plugins
-from flyrun.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
-from flyrun.config.catalogue import options
-from flyrun.config.schema import SCHEMAS, build, did_you_mean, listing
-from flyrun.errors import ConfigError
+from flyrun.experiments.config import plugins
+from flyrun.experiments.config.arm import Arm  # noqa: F401  (that it is imported registers the choices)
+from flyrun.experiments.config.catalogue import options
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import SCHEMAS, build, did_you_mean, listing
 
 GROUPS = ("sampler", "model", "prior")
 
 
 def run(given: argparse.Namespace) -> int:
     """Try a choice on small posteriors; 1 where a trial fails."""
-    from flyrun.config.overrides import read  # late
-    from flyrun.report.render import screen  # late, as below: Hydra, models and samplers
+    from flyrun.experiments.config.overrides import read  # late
+    from flyrun.ground.page.render import screen  # late, as below: Hydra, models and samplers
 
     group, name = _choice(given.name)
     settings = {}
@@ -24,7 +24,7 @@ def run(given: argparse.Namespace) -> int:
             raise ConfigError(f"prove {name}: {entry.text} is no key of {group}={name}; drop it")
         settings[entry.key.partition(".")[2]] = entry.value
     choice = build(group, {"name": name, **settings})
-    from flyrun.prove.prove import prove  # late: what is wrong with the words is said at once
+    from flyrun.experiments.prove.prove import prove  # late: what is wrong with the words is said at once
 
     console = screen()
     said = prove(choice, given.iterations, lambda text: console.print(text, soft_wrap=True, markup=False))

@@ -3,12 +3,12 @@
 import argparse
 
 from flyrun.cli.verb import Verb, path
-from flyrun.runner.store import find_run
+from flyrun.experiments.runner.store import find_run
 
 
 def run(given: argparse.Namespace) -> int:
     """Copy finished runs' reports."""
-    from flyrun.compare.publish import publish  # late: help and Tab need no pandas
+    from flyrun.experiments.compare.publish import publish  # late: help and Tab need no pandas
 
     for name in given.runs:
         written = publish(find_run(name, given.results_dir), given.out)

@@ -3,15 +3,15 @@
 import argparse
 
 from flyrun.cli.verb import Verb, path
-from flyrun.errors import ConfigError
-from flyrun.runner.store import find_run
+from flyrun.experiments.runner.store import find_run
+from flyrun.ground.errors import ConfigError
 
 
 def run(given: argparse.Namespace) -> int:
     """Build and show a run's report, or one of several runs together."""
+    from flyrun.experiments.report.merge import build_of_several  # late
     from flyrun.fitting import stored  # late
-    from flyrun.report.merge import build_of_several  # late
-    from flyrun.report.render import screen  # late, as below: help and Tab need no pandas
+    from flyrun.ground.page.render import screen  # late, as below: help and Tab need no pandas
 
     names = [*given.runs, *([given.name] if given.name else [])]
     if not names:
@@ -29,7 +29,7 @@ def run(given: argparse.Namespace) -> int:
 
         page.build(folders[0], console)
     else:
-        from flyrun.report import build  # late
+        from flyrun.experiments.report import build  # late
 
         build.build(folders[0], console)
     return 0

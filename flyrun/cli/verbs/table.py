@@ -3,13 +3,13 @@
 import argparse
 
 from flyrun.cli.verb import Verb, path
-from flyrun.paths import references
+from flyrun.ground.paths import references
 
 
 def run(given: argparse.Namespace) -> int:
     """Print a published table, ours beside."""
-    from flyrun.compare import published  # late
-    from flyrun.report.render import screen  # late, as below: help and Tab need neither
+    from flyrun.experiments.compare import published  # late
+    from flyrun.ground.page.render import screen  # late, as below: help and Tab need neither
 
     published.build(given.reference, given.results_dir, given.out, screen())
     return 0

@@ -11,13 +11,13 @@ from functools import partial
 
 import numpy as np
 
-from flyrun.children import cores
 from flyrun.fitting.groups import hull, scales, sums
 from flyrun.fitting.groups.integrated_out import Block, GroupedPosterior
 from flyrun.fitting.groups.nodes import stepped
 from flyrun.fitting.groups.normal_noise import Sums
 from flyrun.fitting.rows_posterior import Rows
-from flyrun.threads import in_order
+from flyrun.ground.children import cores
+from flyrun.ground.threads import in_order
 
 _AT = np.linspace(-2.4, 2.4, 7)  # sds from the centre where a hull begins
 _INNER = 9  # nodes of a slope, at least

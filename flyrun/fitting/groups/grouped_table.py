@@ -9,20 +9,20 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from flyrun.config.dataset import Table
-from flyrun.config.model import for_tables
-from flyrun.config.schema import quoted
-from flyrun.data.dataset import Dataset
-from flyrun.data.table import pieces
-from flyrun.data.table.columns import MOST_LEVELS, usable
-from flyrun.data.table.layout import Column, Layout
-from flyrun.data.table.new_rows import words
-from flyrun.errors import ConfigError
+from flyrun.families.family import family
+from flyrun.families.options import for_tables
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import scales, stored_effects
 from flyrun.fitting.groups.crossed import CrossedPosterior
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.models.family import family
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import quoted
+from flyrun.tables import pieces
+from flyrun.tables.columns import MOST_LEVELS, usable
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.layout import Column, Layout
+from flyrun.tables.new_rows import words
+from flyrun.tables.options import Table
 
 _MOST_CROSSED = 300  # levels of the smaller of two factors
 _MOST_PAIRS, _OF_A_GRID = 20_000_000, 10  # of levels, whose sums are held, and so often at points of a grid

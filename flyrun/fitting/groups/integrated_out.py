@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.special import roots_hermitenorm
 
-from flyrun.children import cores
 from flyrun.fitting import mode
 from flyrun.fitting.groups import scales, sums
 from flyrun.fitting.groups.nodes import Nodes, of_intercepts, of_pairs, spread
 from flyrun.fitting.proposal import Mixture, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows, as_column
-from flyrun.threads import in_order
+from flyrun.ground.children import cores
+from flyrun.ground.threads import in_order
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
 _MANY = 20_000  # rows from which sums are compiled: that takes a second, once

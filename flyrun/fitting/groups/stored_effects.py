@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyrun import netcdf
-from flyrun.config.schema import did_you_mean
-from flyrun.errors import DataError
 from flyrun.fitting import bars
 from flyrun.fitting.bars import Bar
+from flyrun.ground import netcdf
+from flyrun.ground.errors import DataError
+from flyrun.ground.schema import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd

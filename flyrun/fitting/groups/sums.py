@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.families.family import Family
 from flyrun.fitting.rows_posterior import Rows, as_column
-from flyrun.models.family import Family
 
 _LARGEST = 690.0  # log of the largest product of factors 1 + e^η before its logarithm is taken
 _TOGETHER = 64  # factors at most: rounding grows by each
@@ -71,7 +71,7 @@ def log_integrals(
     together = _together(eta.max() + (centre + scale * grid.max()).max())
     if not together:
         return None
-    from flyrun.numerics import group_products  # late: as below
+    from flyrun.ground.numerics import group_products  # late: as below
 
     count = rows.whole("weights")
     y, weights = count * rows.target, np.where(poisson, count, 0.0)
@@ -111,7 +111,7 @@ def pair_integrals(
     together = _together(np.abs(eta).max() + c0 + far * c1 + nodes.max() * (r00 + far * (r10 + r11)))
     if not together:
         return None
-    from flyrun.numerics import group_products  # late: as below
+    from flyrun.ground.numerics import group_products  # late: as below
 
     t00, t10, t11 = triangle
     weights, counts = rows.whole("weights"), family.cumulant == "exp"
@@ -179,7 +179,7 @@ def _log_products(
 ) -> np.ndarray:
     """Σ log(1 + e^(η + z'b)), (g, S, K): products of so many rows of a group at a time, then logarithms."""
     if block.many and z is None:
-        from flyrun.numerics.group_products import log_products  # late: numba, which few rows do without
+        from flyrun.ground.numerics.group_products import log_products  # late: numba, for many rows
 
         factor = np.exp(_nodes_first(effect[0]))
         product, total = np.empty((len(factor), eta.shape[1])), np.zeros_like(factor)

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from flyrun.errors import DataError
+from flyrun.ground.errors import DataError
 
 _ARROWS_OWN = ("s3", "gs", "gcs", "hdfs", "file")
 

@@ -19,7 +19,7 @@ from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
 from flyrun.fitting.scan.row_groups import Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 from flyrun.fitting.scan.table_files import Block
-from flyrun.threads import one_blas_thread
+from flyrun.ground.threads import one_blas_thread
 
 LEAST_SHARE = 0.05  # of a row's intensity, by the mean's
 # that rows travel as, the first that holds all: x, y, beside, copies, intensity, slopes, bends

@@ -15,14 +15,13 @@ from typing import Any
 import dask
 import distributed
 
-from flyrun import children
-from flyrun.config.executor import Dask
-from flyrun.errors import DataError, FlyrunError
 from flyrun.fitting.scan.kept_sums import Looked
 from flyrun.fitting.scan.mappers import Look, Run, run_group
 from flyrun.fitting.scan.table_files import Block
-from flyrun.runner import slurm
-from flyrun.runner.dask_executor import local_cluster, refuse_unfit
+from flyrun.ground import children, slurm
+from flyrun.ground.dask_cluster import local_cluster, refuse_unfit
+from flyrun.ground.errors import DataError, FlyrunError
+from flyrun.ground.executor import Dask
 
 _PATIENCE_S = 60.0  # without a scheduler, or with one that has no worker
 _LOOK_EVERY_S = 1.0

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.data import domains
-from flyrun.data.table import encode
-from flyrun.data.table.encode import zero_one
-from flyrun.data.table.layout import Column, Layout, plain
-from flyrun.errors import DataError
+from flyrun.families import domains
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.fitting.scan.row_groups import Part, head
 from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.scan.terms import Terms
+from flyrun.ground.errors import DataError
+from flyrun.tables import encode
+from flyrun.tables.encode import zero_one
+from flyrun.tables.layout import Column, Layout, plain
 
 BATCH = 8_192
 _FEW_VALUES = 20  # up to so many the target's values are classes for the pilot

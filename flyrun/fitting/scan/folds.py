@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from flyrun.errors import ConfigError
+from flyrun.families.family import family
 from flyrun.fitting import even_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Look
@@ -20,7 +20,7 @@ from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
 from flyrun.fitting.scan.row_groups import Part, tree
 from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.weighted_draws import Weighted
-from flyrun.models.family import family
+from flyrun.ground.errors import ConfigError
 
 _DRAWS = 64  # a row's log mean over draws is short of its expectation by a 128th of its variance
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.schema import quoted
-from flyrun.errors import ConfigError, DataError, FlyrunError
+from flyrun.families.family import Family
 from flyrun.fitting.level_fits import in_order
 from flyrun.fitting.scan import text_levels
 from flyrun.fitting.scan.encoded_rows import Sample
@@ -18,7 +17,8 @@ from flyrun.fitting.scan.pilot import Inputs, Own
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import Found, Scan, Steps, stages_of
 from flyrun.fitting.scan.table_files import Block
-from flyrun.models.family import Family
+from flyrun.ground.errors import ConfigError, DataError, FlyrunError
+from flyrun.ground.schema import quoted
 
 _WHOLE, _ALL_WHOLE = 10_000, 2_000_000  # rows of a level up to which all come here; of all such levels
 

@@ -8,11 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.config.dataset import ROLES
-from flyrun.config.executor import Dask
-from flyrun.config.schema import build, listing, schema
-from flyrun.data.table.order import refuse_unfitted
-from flyrun.errors import ConfigError, FlyrunError, factoring
+from flyrun.families.family import Family, family
 from flyrun.fitting import engine, identified, level_fits, lines, ratios, stored
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
@@ -23,8 +19,12 @@ from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.row_weights import MOST_VARIANCE
 from flyrun.fitting.scan.stages import Found, Scan
-from flyrun.models.family import Family, family
-from flyrun.runner import progress
+from flyrun.ground import progress
+from flyrun.ground.errors import ConfigError, FlyrunError, factoring
+from flyrun.ground.executor import Dask
+from flyrun.ground.schema import build, listing, schema
+from flyrun.tables.options import ROLES
+from flyrun.tables.order import refuse_unfitted
 
 _SEED = 0
 #: options that a scan knows
@@ -67,7 +67,7 @@ def _dask(request: Request) -> Dask | None:
 def answer(request: Request, console: Any) -> Answer:
     """The answer of one scan. FlyrunError in one line."""
     found, table, columns = _asked(request)
-    say = progress.display(console, 0).say
+    say = progress.speaker(console).say
     with _mapper(request, found, len(columns), console) as mapper:
         say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
         scan = Scan(Inputs(request, found, columns, table, mapper, say), _SEED)
@@ -84,7 +84,7 @@ def answer(request: Request, console: Any) -> Answer:
 def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[str, Answer | FlyrunError]]:
     """Requests and answers, or why there is none, of the levels of a column, by one scan."""
     found, table, columns = _asked(request)
-    say, by = progress.display(console, 0).say, str(request.by)
+    say, by = progress.speaker(console).say, str(request.by)
     with _mapper(request, found, len(columns), console) as mapper:
         say(f"{_size(found, columns)}: one scan reads {_bytes(found.size)}")
         scans = LevelScans(Inputs(request, found, columns, table, mapper, say), _SEED)
@@ -135,7 +135,7 @@ def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]
 
 def _of_formula(found: table_files.Shards, table: TypedTable) -> tuple[TypedTable, tuple[str, ...]]:
     """The table with the categories that its formula makes, and the columns that this names."""
-    from flyrun.data.table import formula  # late: few fits have one
+    from flyrun.tables import formula  # late: few fits have one
 
     read = formula.read(str(table.formula), list(found.kinds))
     if name := next((name for name in read.columns if table.role(name) != "column"), None):
@@ -165,7 +165,7 @@ def _mapper(
     request: Request, found: table_files.Shards, columns: int, console: Any
 ) -> Iterator[mappers.Mapper]:
     kept = kept_sums.Kept(request.folder / "scan")
-    say, show = progress.display(console, 0).say, partial(progress.counted, console)
+    say, show = progress.speaker(console).say, partial(progress.counted, console)
     if request.fresh:
         kept.clear()
     with contextlib.ExitStack() as stack:
@@ -213,7 +213,7 @@ def _model(request: Request, table: TypedTable, y: Any) -> tuple[Any, Family]:
 
 def _refuse_beside(request: Request, table: TypedTable, one: Family) -> None:
     """ConfigError for a column beside the features that a model does not take."""
-    from flyrun.data.table.possible import refused_beside  # late: pandas takes half a second
+    from flyrun.tables.possible import refused_beside  # late: pandas takes half a second
 
     if said := refused_beside(one.domain, table, counts=False):
         raise ConfigError(f"{request.file}: target {request.target} {said}")

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from flyrun import children
-from flyrun.errors import ConfigError
 from flyrun.fitting.scan.kept_sums import Kept, Looked, digest
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.table_files import Block
-from flyrun.runner import environment
-from flyrun.runner.progress import duration
+from flyrun.ground import children, environment
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.progress import duration
 
 OF_MEMORY = 8  # the part of it that rows of a stage may take
 _HERE = 20_000_000  # numbers up to which this process is as quick as others that must start first

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.errors import DataError
 from flyrun.fitting.scan.row_groups import Part, coded, head, parts
 from flyrun.fitting.scan.table_files import Block
-from flyrun.threads import one_blas_thread
+from flyrun.ground.errors import DataError
+from flyrun.ground.threads import one_blas_thread
 
 MOST = 1_000  # levels
 MISSING = "missing"

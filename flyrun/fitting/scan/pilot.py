@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.data.table.encode import features
-from flyrun.data.table.layout import Column, Layout, plain
-from flyrun.errors import ConfigError, DataError
+from flyrun.families.family import Family
 from flyrun.fitting import table_posterior
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.scan import folds, terms, text_levels
 from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample, scaled
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.table_files import Block, Shards
-from flyrun.models.family import Family
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.tables.encode import features
+from flyrun.tables.layout import Column, Layout, plain
 
 _PILOT_GROUPS, _PILOT_SHARE = 10, 0.01
 _PILOT_LEAST, _PILOT_MOST = 20_000, 100_000  # rows
@@ -128,7 +128,7 @@ class Table:
 
     def encoding(self, pilot: Sample, task: str, one: Family) -> Encoding:
         """What the pilot's columns become."""
-        from flyrun.data.table.possible import refused_levels  # late: pandas takes half a second
+        from flyrun.tables.possible import refused_levels  # late: pandas takes half a second
 
         values, domain = np.unique(pilot.y), one.domain
         words = dict(self.levels).get(self.target)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from flyrun.data.table.encode import features
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.fitting.scan.encoded_rows import Encoding, Sample, as_rows
 from flyrun.fitting.scan.second_order import Centre, Sites
+from flyrun.tables.encode import features
 
 _CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is kept as it is
 

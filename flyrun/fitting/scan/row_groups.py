@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.errors import DataError
 from flyrun.fitting.scan import addresses
 from flyrun.fitting.scan.table_files import Block
+from flyrun.ground.errors import DataError
 
 _LARGE, _PIECE = 1 << 28, 1 << 20  # bytes of a row group that is read in pieces, and rows of one
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from flyrun.diagnostics import ess
+from flyrun.families.family import Family
 from flyrun.fitting import gaussian_noise, hmc_on_rows, mode, other_modes
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import as_rows
 from flyrun.fitting.weighted_draws import Weighted, doubts, shape_by_halves
-from flyrun.models.family import Family
+from flyrun.ground.diagnostics import ess
 
 DRAWS = 10_000
 _BY_CHAINS = 4_000  # where the surrogate is not Gaussian

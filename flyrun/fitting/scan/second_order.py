@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.families.family import family
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.models.family import family
 
 _PROBES = 4  # pairs of points, draws of where the posterior may be
 # Of one predictor, pairs in sds of the centre's error and of the posterior. Squared differences of a cube

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.config.schema import quoted
-from flyrun.data.table.layout import Layout
-from flyrun.errors import ConfigError, DataError, FlyrunError
+from flyrun.families.family import Family
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan import folds, pilot_rows, row_weights
@@ -34,8 +32,10 @@ from flyrun.fitting.scan.rows_to_come import LEAST_DRAWS, rows_to_come
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.table_posterior import coefficient_prior
 from flyrun.fitting.weighted_draws import Weighted
-from flyrun.models.family import Family
-from flyrun.threads import one_blas_thread
+from flyrun.ground.errors import ConfigError, DataError, FlyrunError
+from flyrun.ground.schema import quoted
+from flyrun.ground.threads import one_blas_thread
+from flyrun.tables.layout import Layout
 
 _FOR_CENTRES = (0.0025, 0.01, 0.05)  # of the row groups by the end of each first stage, looked at again
 _GROWTH = 1.5  # of what is known, by each other stage

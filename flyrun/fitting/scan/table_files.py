@@ -12,12 +12,12 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from flyrun.config.dataset import Table
-from flyrun.config.schema import did_you_mean, listing, quoted
-from flyrun.data.table.layout import is_nameless
-from flyrun.errors import DataError
 from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan import addresses
+from flyrun.ground.errors import DataError
+from flyrun.ground.schema import did_you_mean, listing, quoted
+from flyrun.tables.layout import is_nameless
+from flyrun.tables.options import Table
 
 _ENDINGS = (".parquet", ".pq")
 _MOST_NAMED = 6

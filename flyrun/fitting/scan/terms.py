@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.data.table.layout import Column
-from flyrun.errors import ConfigError, DataError
 from flyrun.fitting.scan.row_groups import parts, tree
 from flyrun.fitting.scan.table_files import Block, Shards
 from flyrun.fitting.scan.text_levels import category
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.tables.layout import Column
 
 MOST = 1_000_000  # rows that tell what functions know
 
@@ -76,7 +76,7 @@ class Terms(NamedTuple):
 
     def of(self, x: np.ndarray, place: np.ndarray, what: str) -> np.ndarray:
         """The matrix (n, D) of columns (n, S); NaN of rows that lack a value. DataError as of Matrix."""
-        from flyrun.data.table import formula  # late: few fits have one
+        from flyrun.tables import formula  # late: few fits have one
 
         kept = np.isfinite(x).all(axis=1)
         if np.isinf(x).any():
@@ -103,7 +103,7 @@ def find(
     seed: int,
 ) -> Terms:
     """The terms of a formula's right side. ConfigError and DataError for what cannot be evaluated."""
-    from flyrun.data.table import formula  # late: as above
+    from flyrun.tables import formula  # late: as above
 
     known = dict(levels)
     terms = Terms(text, [category(shards, name, known.get(name, ())) for name in columns], {}, ())

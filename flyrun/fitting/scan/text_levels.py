@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.data.table.cells import PARTS, are_complex
-from flyrun.data.table.layout import MOST_LEVELS, Column
-from flyrun.errors import DataError
 from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan.row_groups import levels_of, tree
 from flyrun.fitting.scan.table_files import Block, Shards
+from flyrun.ground.errors import DataError
+from flyrun.tables.cells import PARTS, are_complex
+from flyrun.tables.layout import MOST_LEVELS, Column
 
 
 class Texts(NamedTuple):
@@ -84,8 +84,8 @@ def ordered(
     found: Texts, names: tuple[str, ...], options: TypedTable, given: str
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """As of `find`, from the columns' values; given: the table as it is named."""
-    from flyrun.data.table import columns  # late: pandas takes half a second
-    from flyrun.data.table.seen import Seen  # late: as above
+    from flyrun.tables import columns  # late: pandas takes half a second
+    from flyrun.tables.seen import Seen  # late: as above
 
     categories = []
     for name in names:

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from flyrun.models import laplace_prior, logistic, softmax, student_t
-from flyrun.models.base_density import dense
-from flyrun.models.collapse import collapse
-from flyrun.models.fits.lasso_fit import find_lasso_map, lasso
-from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.models import laplace_prior, logistic, softmax, student_t
+from flyrun.experiments.models.base_density import dense
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.fits.lasso_fit import find_lasso_map, lasso
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
 from tests.densities import log_density
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian_prior, laplace_prior, passes, student_t
-from flyrun.models import problem as setup
-from flyrun.models.fits import modes
-from flyrun.models.fits.map_fit import MapFit
-from flyrun.models.fits.modes import find_modes
-from flyrun.models.fits.newton_fit import Climb, find_newton_map
+from flyrun.experiments.models import gaussian_prior, laplace_prior, passes, student_t
+from flyrun.experiments.models import problem as setup
+from flyrun.experiments.models.fits import modes
+from flyrun.experiments.models.fits.map_fit import MapFit
+from flyrun.experiments.models.fits.modes import find_modes
+from flyrun.experiments.models.fits.newton_fit import Climb, find_newton_map
 
 PLANE = np.array([1.0, 0.5, 10.0])
 

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.models import gaussian_prior, laplace_prior, logistic, passes, student_t
-from flyrun.models import problem as setup
-from flyrun.models.base_density import Penalty
-from flyrun.models.collapse import collapse
-from flyrun.models.fits import newton_fit
-from flyrun.models.fits.lasso_fit import find_lasso_map
-from flyrun.models.fits.map_fit import find_map
-from flyrun.models.fits.newton_fit import find_newton_map
-from flyrun.samplers.chain.targets.full_data import full_data
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.models import gaussian_prior, laplace_prior, logistic, passes, student_t
+from flyrun.experiments.models import problem as setup
+from flyrun.experiments.models.base_density import Penalty
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.fits import newton_fit
+from flyrun.experiments.models.fits.lasso_fit import find_lasso_map
+from flyrun.experiments.models.fits.map_fit import find_map
+from flyrun.experiments.models.fits.newton_fit import find_newton_map
+from flyrun.experiments.samplers.chain.targets.full_data import full_data
 from tests.densities import log_density
 
 CLOSE_SDS = 1e-3

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.config.dataset.graph_data import RandomFactors
-from flyrun.data import random_factors
-from flyrun.data.grid import gaussian_kernel, grid_edges
-from flyrun.errors import DataError
-from flyrun.models.graphs import graph as contract
-from flyrun.models.graphs.edge_tables import edge_tables
-from flyrun.models.graphs.factor_graph import bind, factor_graph
-from flyrun.models.graphs.ising import ising
-from flyrun.models.graphs.pair_factors import dense_pairs, sparse_pairs
-from flyrun.models.graphs.potts import potts
-from flyrun.numerics.alias import Even, alias_rows
-from flyrun.numerics.compiled import outer_jit
+from flyrun.experiments.config.dataset.graph_data import RandomFactors
+from flyrun.experiments.data import random_factors
+from flyrun.experiments.data.grid import gaussian_kernel, grid_edges
+from flyrun.experiments.models.graphs import graph as contract
+from flyrun.experiments.models.graphs.edge_tables import edge_tables
+from flyrun.experiments.models.graphs.factor_graph import bind, factor_graph
+from flyrun.experiments.models.graphs.ising import ising
+from flyrun.experiments.models.graphs.pair_factors import dense_pairs, sparse_pairs
+from flyrun.experiments.models.graphs.potts import potts
+from flyrun.ground.errors import DataError
+from flyrun.ground.numerics.alias import Even, alias_rows
+from flyrun.ground.numerics.compiled import outer_jit
 
 
 class Case(NamedTuple):

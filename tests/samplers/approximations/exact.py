@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from flyrun.gold.reference import arm_of
-from flyrun.models.problem import log_densities
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.problem import log_densities
+from flyrun.experiments.samplers.method import prepare
 
 DATA = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5"]
 WORDS = [*DATA, "model=logistic", "prior=gaussian"]

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.gold.reference import arm_of
-from flyrun.models import factors, passes
-from flyrun.models.features import Linear
-from flyrun.models.likelihood import log_likelihood
-from flyrun.numerics.compiled import implements
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import factors, passes
+from flyrun.experiments.models.features import Linear
+from flyrun.experiments.models.likelihood import log_likelihood
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.numerics.compiled import implements
 
 SMALL = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
 LARGE = [SMALL[0], "dataset.n_data=4000", *SMALL[2:]]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.approximations.importance import Proposal
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.approximations.importance import Proposal
+from flyrun.experiments.samplers.method import prepare
 
 WORDS = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.reference import arm_of
-from flyrun.models.factors import Gaussian
-from flyrun.models.problem import log_densities, log_priors
-from flyrun.numerics.adam import Adam
-from flyrun.samplers.approximations.advi import Advi
-from flyrun.samplers.approximations.bbvi import Bbvi
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.factors import Gaussian
+from flyrun.experiments.models.problem import log_densities, log_priors
+from flyrun.experiments.samplers.approximations.advi import Advi
+from flyrun.experiments.samplers.approximations.bbvi import Bbvi
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError, FlyrunError
+from flyrun.ground.numerics.adam import Adam
 from tests.samplers.approximations.exact import method_of
 from tests.samplers.particles.toys import same_bits
 

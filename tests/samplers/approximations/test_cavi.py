@@ -5,17 +5,17 @@ make of them, against quadrature.
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.gold import by_coordinate
-from flyrun.gold.reference import arm_of
-from flyrun.models import clutter
-from flyrun.models.factors import Factors, Gaussians, tilted
-from flyrun.models.problem import bind
-from flyrun.samplers.approximations import serial
-from flyrun.samplers.approximations.ep import matching
-from flyrun.samplers.approximations.jaakkola_jordan import Cavi, Labels
-from flyrun.samplers.approximations.sites import Sites, Update
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold import by_coordinate
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import clutter
+from flyrun.experiments.models.factors import Factors, Gaussians, tilted
+from flyrun.experiments.models.problem import bind
+from flyrun.experiments.samplers.approximations import serial
+from flyrun.experiments.samplers.approximations.ep import matching
+from flyrun.experiments.samplers.approximations.jaakkola_jordan import Cavi, Labels
+from flyrun.experiments.samplers.approximations.sites import Sites, Update
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
 
 CLUTTER = ["dataset=clutter", "model=clutter", "prior=gaussian", "prior.scale=10"]
 MIXTURE = ["dataset=mixture", "dataset.n_data=300", "model=mixture", "prior=gaussian", "prior.scale=3"]

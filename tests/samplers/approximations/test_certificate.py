@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from flyrun.models.factors import Gaussian
-from flyrun.models.problem import log_densities
-from flyrun.numerics.state import seeded
-from flyrun.samplers.approximations import certificate
-from flyrun.samplers.approximations.certificate import certify, stand_at
+from flyrun.experiments.models.factors import Gaussian
+from flyrun.experiments.models.problem import log_densities
+from flyrun.experiments.samplers.approximations import certificate
+from flyrun.experiments.samplers.approximations.certificate import certify, stand_at
+from flyrun.ground.numerics.state import seeded
 from tests.samplers.approximations.exact import WORDS, method_of
 from tests.samplers.approximations.test_stochastic import three_classes
 

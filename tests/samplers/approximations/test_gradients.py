@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import expit, log_expit, roots_hermitenorm
 from threadpoolctl import threadpool_limits
 
-from flyrun.samplers.approximations.gradients import by_scores, by_slopes, by_slopes_full, entropy
+from flyrun.experiments.samplers.approximations.gradients import by_scores, by_slopes, by_slopes_full, entropy
 
 NODES, WEIGHTS = roots_hermitenorm(32)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()

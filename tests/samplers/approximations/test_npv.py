@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 
-from flyrun.gold.reference import arm_of
-from flyrun.models.problem import log_densities
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.problem import log_densities
+from flyrun.experiments.samplers.method import prepare
 from tests.samplers.particles.toys import same_bits
 
 MIXTURE = ["dataset=mixture", "dataset.n_data=40", "model=mixture", "prior=gaussian"]

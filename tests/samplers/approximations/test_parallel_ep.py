@@ -5,12 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.models.problem import log_densities
-from flyrun.samplers.approximations import parallel_ep
-from flyrun.samplers.approximations.parallel_ep import ParallelEp
-from flyrun.samplers.approximations.rows_under_gaussian import Natural, Shard
-from flyrun.samplers.approximations.tilted_draws import corrected, drawn, of_moments, raw, shrunk
+from flyrun.experiments.models.problem import log_densities
+from flyrun.experiments.samplers.approximations import parallel_ep
+from flyrun.experiments.samplers.approximations.parallel_ep import ParallelEp
+from flyrun.experiments.samplers.approximations.rows_under_gaussian import Natural, Shard
+from flyrun.experiments.samplers.approximations.tilted_draws import corrected, drawn, of_moments, raw, shrunk
+from flyrun.ground.errors import ConfigError, FlyrunError
 from tests.samplers.approximations.problems import (
     LARGE,
     SMALL,

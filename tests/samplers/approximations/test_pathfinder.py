@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.approximations.pathfinder import Inverse, Pathfinder, diagonal_after, inverse_of
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.approximations.pathfinder import (
+    Inverse,
+    Pathfinder,
+    diagonal_after,
+    inverse_of,
+)
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError, FlyrunError
 from tests.samplers.particles.toys import same_bits
 
 LOGISTIC = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic"]

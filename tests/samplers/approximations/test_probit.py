@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.errors import FlyrunError
+from flyrun.ground.errors import FlyrunError
 from tests.samplers.approximations.exact import DATA, after, by_grid, method_of
 
 PROBIT = [*DATA, "model=probit", "prior=gaussian"]

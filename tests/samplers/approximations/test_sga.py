@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.reference import arm_of
-from flyrun.models.problem import scores
-from flyrun.report.build import load
-from flyrun.report.illustrations.error_by_rows import against_rows
-from flyrun.samplers.approximations.sga import StochasticAscent
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.problem import scores
+from flyrun.experiments.report.build import load
+from flyrun.experiments.report.illustrations.error_by_rows import against_rows
+from flyrun.experiments.samplers.approximations.sga import StochasticAscent
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError, FlyrunError
 from tests.samplers.particles.toys import same_bits
 
 SMALL = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]

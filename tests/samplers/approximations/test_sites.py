@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.models.base_density import Penalty
-from flyrun.models.factors import Gaussians
-from flyrun.models.problem import scores
-from flyrun.samplers.approximations import sites
-from flyrun.samplers.approximations.kl_gaussian import KlGaussian
+from flyrun.experiments.models.base_density import Penalty
+from flyrun.experiments.models.factors import Gaussians
+from flyrun.experiments.models.problem import scores
+from flyrun.experiments.samplers.approximations import sites
+from flyrun.experiments.samplers.approximations.kl_gaussian import KlGaussian
+from flyrun.ground.errors import ConfigError, FlyrunError
 from tests.samplers.approximations.exact import after, by_grid, method_of
 from tests.samplers.approximations.problems import method_of as problem_of
 
@@ -151,9 +151,9 @@ def test_jaakkola_and_jordans_spread_is_too_narrow(tmp_path):
 
 def test_a_laplace_prior_has_sites_of_its_own(tmp_path):
     """EP's moments of a coordinate times its prior are those of an integral."""
-    from flyrun.models.base_density import Penalty
-    from flyrun.models.factors import Gaussians, Sites
-    from flyrun.samplers.approximations.ep import Ep
+    from flyrun.experiments.models.base_density import Penalty
+    from flyrun.experiments.models.factors import Gaussians, Sites
+    from flyrun.experiments.samplers.approximations.ep import Ep
 
     rate, mean, variance = 1.7, np.array([0.3, -1.2]), np.array([0.5, 0.2])
     old = Sites(np.array([[[0.4]], [[1.0]]]), np.array([[0.1], [-0.2]]))

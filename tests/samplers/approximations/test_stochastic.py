@@ -5,13 +5,13 @@ noise floors, averages, control variates, counts, and that cuts do not matter.
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.reference import arm_of
-from flyrun.models.factors import Gaussians
-from flyrun.samplers.approximations.jaakkola_jordan import JaakkolaJordan
-from flyrun.samplers.approximations.stochastic import Sep, averaged, size_of
-from flyrun.samplers.batches import rows_of
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.factors import Gaussians
+from flyrun.experiments.samplers.approximations.jaakkola_jordan import JaakkolaJordan
+from flyrun.experiments.samplers.approximations.stochastic import Sep, averaged, size_of
+from flyrun.experiments.samplers.batches import rows_of
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError, FlyrunError
 from tests.samplers.particles.toys import same_bits
 
 SMALL = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]

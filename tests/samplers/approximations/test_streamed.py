@@ -5,11 +5,11 @@ counting, and that cuts do not matter.
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.approximations.stochastic import StochasticSites
-from flyrun.samplers.approximations.streaming_laplace import StreamingLaplace
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.approximations.stochastic import StochasticSites
+from flyrun.experiments.samplers.approximations.streaming_laplace import StreamingLaplace
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
 
 SMALL = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
 LARGE = [*SMALL[:1], "dataset.n_data=4000", *SMALL[2:]]

@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.samplers.approximations.streaming_vb import StreamingVb, by_chance
+from flyrun.experiments.samplers.approximations.streaming_vb import StreamingVb, by_chance
+from flyrun.ground.errors import ConfigError
 from tests.samplers.approximations.problems import (
     LARGE,
     SMALL,

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, multivariate_t
 
-from flyrun.gold import store
-from flyrun.gold.reference import free
-from flyrun.models import logistic
-from flyrun.models.factors import Factors, Sites, unsited
-from flyrun.models.problem import log_densities
-from flyrun.numerics.alias import alias_table
-from flyrun.samplers.approximations.remainders import Proposal, Remainders, best_rate, draw, room
+from flyrun.experiments.gold import store
+from flyrun.experiments.gold.reference import free
+from flyrun.experiments.models import logistic
+from flyrun.experiments.models.factors import Factors, Sites, unsited
+from flyrun.experiments.models.problem import log_densities
+from flyrun.experiments.samplers.approximations.remainders import Proposal, Remainders, best_rate, draw, room
+from flyrun.ground.numerics.alias import alias_table
 from tests.samplers.approximations.exact import WORDS, after, by_grid, method_of
 from tests.samplers.approximations.test_stochastic import three_classes
 

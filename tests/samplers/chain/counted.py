@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.numerics.compiled import implements
-from flyrun.samplers.chain import elliptical_slice, independence, mala, random_walk, slice
-from flyrun.samplers.chain.brightness.explicit import explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.loop import empty_draws, run_chain
-from flyrun.samplers.chain.targets.firefly import brighten, darken, evaluate_dark, query, select
-from flyrun.samplers.chain.targets.target import (
+from flyrun.experiments.samplers.chain import elliptical_slice, independence, mala, random_walk, slice
+from flyrun.experiments.samplers.chain.brightness.explicit import explicit
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.loop import empty_draws, run_chain
+from flyrun.experiments.samplers.chain.targets.firefly import brighten, darken, evaluate_dark, query, select
+from flyrun.experiments.samplers.chain.targets.target import (
     bright_count,
     data_gradient,
     keep,
@@ -24,6 +23,7 @@ from flyrun.samplers.chain.targets.target import (
     log_data,
     start,
 )
+from flyrun.ground.numerics.compiled import implements
 from tests.exactness.chains import firefly_target, full_target, reference, toy
 
 

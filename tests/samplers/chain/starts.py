@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flyrun.samplers.chain.method import Chain
+from flyrun.experiments.samplers.chain.method import Chain
 
 
 def starts(method, n):

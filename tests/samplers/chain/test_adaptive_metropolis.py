@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.chain import adaptive_metropolis
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.chain import adaptive_metropolis
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.method import prepare
 from tests.exactness.chains import firefly_target, full_target, sample, toy, z_scores
 from tests.exactness.test_moments import LEVEL
 

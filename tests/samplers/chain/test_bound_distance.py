@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.models.problem import posterior_curvature
-from flyrun.report.illustrations import bound_distance
-from flyrun.samplers.chain.bounds.map import centre
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.models.problem import posterior_curvature
+from flyrun.experiments.report.illustrations import bound_distance
+from flyrun.experiments.samplers.chain.bounds.map import centre
+from flyrun.experiments.samplers.method import prepare
 from tests.samplers.chain.starts import starts
 
 WORDS = ["dataset=mnist_7v9", "dataset.limit=3000", "model=logistic", "prior.scale=0.5", "bound=map"]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.numerics.compiled import implements
-from flyrun.samplers.chain.brightness import explicit, implicit, per_datum
-from flyrun.samplers.chain.brightness.base import resample
-from flyrun.samplers.chain.targets.firefly import darken, firefly
-from flyrun.samplers.chain.targets.target import bright_count, start
+from flyrun.experiments.samplers.chain.brightness import explicit, implicit, per_datum
+from flyrun.experiments.samplers.chain.brightness.base import resample
+from flyrun.experiments.samplers.chain.targets.firefly import darken, firefly
+from flyrun.experiments.samplers.chain.targets.target import bright_count, start
+from flyrun.ground.numerics.compiled import implements
 from tests.samplers.approximations.exact import method_of
 
 UPDATES = {"implicit": implicit, "explicit": explicit, "per_datum": per_datum}
@@ -85,7 +85,7 @@ def test_a_report_marks_chains_that_light_nothing_and_no_others(tmp_path, monkey
 def test_a_report_holds_pseudo_marginal_chains_to_the_same(tmp_path, monkeypatch, broken):
     """Their broken twin forgets the density of the proposed brightness: θ and z sit where few are bright."""
     if broken:
-        from flyrun.samplers.chain.acceptance import pseudo_marginal
+        from flyrun.experiments.samplers.chain.acceptance import pseudo_marginal
 
         made = pseudo_marginal.build
         monkeypatch.setattr(pseudo_marginal, "build", lambda *a: made(*a)._replace(log_odds=0.0))

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian_prior, logistic, passes
-from flyrun.models.fits.map_fit import find_map
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.brightness.explicit import explicit
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.models import gaussian_prior, logistic, passes
+from flyrun.experiments.models.fits.map_fit import find_map
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.brightness.explicit import explicit
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
 from tests.exactness.chains import firefly_target, full_target, sample, toy
 
 PROBLEM = toy(n_data=300)

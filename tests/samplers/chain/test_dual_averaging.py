@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.samplers.chain import hmc
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.dual_averaging import REACH, dual_averaging, learn
+from flyrun.experiments.samplers.chain import hmc
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.dual_averaging import REACH, dual_averaging, learn
 from tests.exactness.chains import firefly_target, reference, sample, student_t_toy
 
 PROBLEM = student_t_toy()

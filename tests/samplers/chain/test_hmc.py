@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.errors import DensityError
-from flyrun.models.likelihood import Quadratic, quadratic
-from flyrun.numerics.compiled import implements
-from flyrun.samplers.chain import hmc
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.metric import reference_at
-from flyrun.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
-from flyrun.samplers.chain.update import update
+from flyrun.experiments.models.likelihood import Quadratic, quadratic
+from flyrun.experiments.samplers.chain import hmc
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.metric import reference_at
+from flyrun.experiments.samplers.chain.targets.target import data_gradient, kept_log_data, log_data
+from flyrun.experiments.samplers.chain.update import update
+from flyrun.ground.errors import DensityError
+from flyrun.ground.numerics.compiled import implements
 from tests.exactness.chains import full_target, sample, toy
 
 PROBLEM = toy()

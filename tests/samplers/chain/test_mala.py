@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.errors import DensityError
-from flyrun.samplers.chain import mala
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.targets.target import start
-from flyrun.samplers.chain.update import update
+from flyrun.experiments.samplers.chain import mala
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.targets.target import start
+from flyrun.experiments.samplers.chain.update import update
+from flyrun.ground.errors import DensityError
 from tests.exactness.chains import full_target, sample, softmax_toy
 from tests.samplers.known_draws import KnownDraws
 

@@ -5,12 +5,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from flyrun.models import gaussian_prior, laplace_prior, softmax
-from flyrun.models.base_density import dense, log_base, log_beyond
-from flyrun.models.collapse import collapse
-from flyrun.models.likelihood import quadratic
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.chain.metric import (
+from flyrun.experiments.models import gaussian_prior, laplace_prior, softmax
+from flyrun.experiments.models.base_density import dense, log_base, log_beyond
+from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.likelihood import quadratic
+from flyrun.experiments.samplers.chain.metric import (
     IDENTITY,
     Foreign,
     Own,
@@ -22,6 +21,7 @@ from flyrun.samplers.chain.metric import (
     reference_of,
     scale_noise,
 )
+from flyrun.ground.numerics.compiled import outer_jit
 
 RNG = np.random.default_rng(4)
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import chi2
 
 from flyrun.cli.main import main
-from flyrun.models.local_bounds import brought_in
-from flyrun.samplers.chain.method import Chain
+from flyrun.experiments.models.local_bounds import brought_in
+from flyrun.experiments.samplers.chain.method import Chain
 from tests.samplers.approximations.exact import after, by_grid, method_of
 from tests.samplers.chain.starts import starts
 

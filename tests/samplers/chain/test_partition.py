@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyrun.samplers.chain.brightness.partition import (
+from flyrun.experiments.samplers.chain.brightness.partition import (
     all_dark,
     brighten,
     darken,

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.errors import DensityError
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.brightness.implicit import implicit
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.update import update
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.brightness.implicit import implicit
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.update import update
+from flyrun.ground.errors import DensityError
 from tests.exactness.chains import firefly_target, full_target, sample, toy
 from tests.samplers.known_draws import KnownDraws
 

@@ -6,15 +6,15 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.numerics.compiled import copy_into, implements
-from flyrun.samplers.chain import sgld_tested
-from flyrun.samplers.chain.acceptance.exact import Exact
-from flyrun.samplers.chain.acceptance.rule import decide
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.targets.target import keep, log_data
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.chain import sgld_tested
+from flyrun.experiments.samplers.chain.acceptance.exact import Exact
+from flyrun.experiments.samplers.chain.acceptance.rule import decide
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.targets.target import keep, log_data
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.numerics.compiled import copy_into, implements
 from tests.exactness.chains import full_target, sample, toy, z_scores
 from tests.exactness.test_moments import LEVEL
 

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.errors import DensityError
-from flyrun.models.likelihood import Quadratic, quadratic
-from flyrun.numerics.compiled import implements
-from flyrun.samplers.chain import slice
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.targets.target import keep, kept_log_data, log_data
-from flyrun.samplers.chain.update import update
+from flyrun.experiments.models.likelihood import Quadratic, quadratic
+from flyrun.experiments.samplers.chain import slice
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.targets.target import keep, kept_log_data, log_data
+from flyrun.experiments.samplers.chain.update import update
+from flyrun.ground.errors import DensityError
+from flyrun.ground.numerics.compiled import implements
 from tests.exactness.chains import full_target, sample, student_t_toy, z_scores
 from tests.exactness.enumeration import interpreted
 

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.numerics.state import arrays_of, with_arrays
-from flyrun.samplers.chain import random_walk
-from flyrun.samplers.chain.acceptance.austerity import austerity
-from flyrun.samplers.chain.brightness.none import NoBrightness
-from flyrun.samplers.chain.loop import empty_draws, run_chain
-from flyrun.samplers.chain.targets.subset import subset
+from flyrun.experiments.samplers.chain import random_walk
+from flyrun.experiments.samplers.chain.acceptance.austerity import austerity
+from flyrun.experiments.samplers.chain.brightness.none import NoBrightness
+from flyrun.experiments.samplers.chain.loop import empty_draws, run_chain
+from flyrun.experiments.samplers.chain.targets.subset import subset
+from flyrun.ground.numerics.state import arrays_of, with_arrays
 from tests.exactness.chains import begin, full_target, toy
 
 N, BATCH = 600, 50

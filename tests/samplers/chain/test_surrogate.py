@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flyrun.models import logistic, softmax, student_t, taylor
-from flyrun.numerics.compiled import jit
-from flyrun.samplers.chain.surrogate.remainder import by_leverages, leverage_reach
-from flyrun.samplers.chain.surrogate.taylor import add_in_theta, predictors_at, summed, to_phi, to_theta
+from flyrun.experiments.models import logistic, softmax, student_t, taylor
+from flyrun.experiments.samplers.chain.surrogate.remainder import by_leverages, leverage_reach
+from flyrun.experiments.samplers.chain.surrogate.taylor import (
+    add_in_theta,
+    predictors_at,
+    summed,
+    to_phi,
+    to_theta,
+)
+from flyrun.ground.numerics.compiled import jit
 from tests.exactness.chains import TOYS
 from tests.exactness.expansions import expansion
 from tests.models.calls import log_likelihood

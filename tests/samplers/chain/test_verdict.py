@@ -4,8 +4,8 @@ import numba
 import numpy as np
 import pytest
 
-from flyrun.samplers.chain.brightness.base import lit_among
-from flyrun.samplers.chain.targets.firefly import TIGHT
+from flyrun.experiments.samplers.chain.brightness.base import lit_among
+from flyrun.experiments.samplers.chain.targets.firefly import TIGHT
 
 
 @numba.njit

@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.samplers.combinations import partition_trees, weierstrass_rejection
-from flyrun.samplers.combinations.kernel_product import nonparametric, semiparametric, shards_of, walked
-from flyrun.samplers.combinations.rules import consensus, gaussian_product
+from flyrun.experiments.samplers.combinations import partition_trees, weierstrass_rejection
+from flyrun.experiments.samplers.combinations.kernel_product import (
+    nonparametric,
+    semiparametric,
+    shards_of,
+    walked,
+)
+from flyrun.experiments.samplers.combinations.rules import consensus, gaussian_product
 
 J, T = 2, 4_000
 IN_PAIRS = TREES, REJECTION = partition_trees.combine, weierstrass_rejection.combine

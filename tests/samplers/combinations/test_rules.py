@@ -13,9 +13,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from flyrun.errors import FlyrunError
-from flyrun.samplers.combinations import moments, variational_consensus
-from flyrun.samplers.combinations.rules import (
+from flyrun.experiments.samplers.combinations import moments, variational_consensus
+from flyrun.experiments.samplers.combinations.rules import (
     barycentre,
     consensus,
     gaussian_product,
@@ -25,6 +24,7 @@ from flyrun.samplers.combinations.rules import (
     swiss,
     wasp,
 )
+from flyrun.ground.errors import FlyrunError
 
 D, J, T, REPEATS = 5, 8, 4_000, 12
 BEYOND = 6.0  # of t on REPEATS - 1 degrees: the largest of D is, once in 2,000 times

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import flyrun.data
-from flyrun.config.compose import compose_job
-from flyrun.data.shards import split
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.models.problem import bind, log_densities, posterior_curvature
-from flyrun.runner import store
-from flyrun.runner.cell import cells
-from flyrun.runner.launch import run
-from flyrun.samplers.chain.method import Chain
+import flyrun.experiments.data
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.problem import bind, log_densities, posterior_curvature
+from flyrun.experiments.runner import store
+from flyrun.experiments.runner.cell import cells
+from flyrun.experiments.runner.launch import run
+from flyrun.experiments.samplers.chain.method import Chain
+from flyrun.ground.errors import ConfigError
+from flyrun.tables.shards import split
 
 TOY = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
 STUDENT = ["dataset=two_modes", "model=student_t", "prior=laplace"]
@@ -72,8 +72,8 @@ def test_shards_of_twice_as_many_are_halves():
 
 def test_a_shard_has_its_rows_and_the_test_rows():
     config = arm_of([*TOY, "dataset.shard=[1,4]"], ["sampler=hmc"]).dataset
-    whole = flyrun.data.load(replace(config, shard=None))
-    part, rows = flyrun.data.load(config), split(60, config, 4)[1]
+    whole = flyrun.experiments.data.load(replace(config, shard=None))
+    part, rows = flyrun.experiments.data.load(config), split(60, config, 4)[1]
     np.testing.assert_array_equal(part.features, whole.features[rows])
     np.testing.assert_array_equal(part.target, whole.target[rows])
 
@@ -207,7 +207,7 @@ def test_chains_go_where_a_density_is_raised_and_bounds_say_what_to_choose(tmp_p
     for folder in ("by the family", "by the density"):
         chain = Chain(part, bind(part, tmp_path / folder, needs_map=True))
         draws.append(chain.advance(chain.init(0), 40)[1]["theta"])
-        monkeypatch.delattr("flyrun.models.gaussian_prior.power", raising=False)
+        monkeypatch.delattr("flyrun.experiments.models.gaussian_prior.power", raising=False)
     np.testing.assert_allclose(*draws, rtol=1e-7, atol=1e-9)
     firefly = shard_of(arm_of(TOY, ["sampler=random_walk", "bound=map", "brightness=implicit"]), 1, 4)
     with pytest.raises(ConfigError, match=r"has no power.*choose bound=none"):

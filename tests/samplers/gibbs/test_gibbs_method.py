@@ -3,15 +3,22 @@
 import numpy as np
 import pytest
 
-from flyrun.config.arm import Arm
-from flyrun.config.bound import Map
-from flyrun.config.dataset.graph_data import CompleteGraph, EdgeList, Grid, RandomFactors, Uai
-from flyrun.config.model import EdgeTables, FactorGraph, Ising, Potts
-from flyrun.config.protocol import Protocol
-from flyrun.config.sampler.chain import RandomWalk
-from flyrun.config.sampler.gibbs import DoubleMin, Gibbs, LocalMinibatch, Mgpmh, MinGibbs, PoissonGibbs
-from flyrun.errors import ConfigError, DataError
-from flyrun.samplers.gibbs.method import prepare
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.config.bound import Map
+from flyrun.experiments.config.dataset.graph_data import CompleteGraph, EdgeList, Grid, RandomFactors, Uai
+from flyrun.experiments.config.model import EdgeTables, FactorGraph, Ising, Potts
+from flyrun.experiments.config.protocol import Protocol
+from flyrun.experiments.config.sampler.chain import RandomWalk
+from flyrun.experiments.config.sampler.gibbs import (
+    DoubleMin,
+    Gibbs,
+    LocalMinibatch,
+    Mgpmh,
+    MinGibbs,
+    PoissonGibbs,
+)
+from flyrun.experiments.samplers.gibbs.method import prepare
+from flyrun.ground.errors import ConfigError, DataError
 
 GRID = Grid(side=4, gamma=1.0)
 SAMPLERS = {

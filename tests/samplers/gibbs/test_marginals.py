@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flyrun.samplers.gibbs.loop import distance_to_uniform, no_marginals, note_change
+from flyrun.experiments.samplers.gibbs.loop import distance_to_uniform, no_marginals, note_change
 from tests.samplers.gibbs.running_marginals import marginal_probabilities
 
 SIZES = np.array([3, 2, 1], np.int32)

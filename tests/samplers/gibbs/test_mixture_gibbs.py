@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.models.problem import log_densities
-from flyrun.samplers.gibbs import mixture_gibbs
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.problem import log_densities
+from flyrun.experiments.samplers.gibbs import mixture_gibbs
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
 from tests.samplers.particles.toys import same_bits
 
 WORDS = ["dataset=mixture", "dataset.n_data=12", "model=mixture", "model.scale=1.5", "prior=gaussian"]

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.data.grid import gaussian_kernel
-from flyrun.errors import ConfigError
-from flyrun.models.graphs.factor_graph import factor_graph
-from flyrun.models.graphs.graph import total_energy
-from flyrun.models.graphs.pair_factors import dense_pairs
-from flyrun.models.graphs.potts import potts
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.gibbs import poisson_estimator
-from flyrun.samplers.gibbs.local_minibatch import local_minibatch
-from flyrun.samplers.gibbs.mgpmh import mgpmh
-from flyrun.samplers.gibbs.poisson_gibbs import poisson_gibbs
+from flyrun.experiments.data.grid import gaussian_kernel
+from flyrun.experiments.models.graphs.factor_graph import factor_graph
+from flyrun.experiments.models.graphs.graph import total_energy
+from flyrun.experiments.models.graphs.pair_factors import dense_pairs
+from flyrun.experiments.models.graphs.potts import potts
+from flyrun.experiments.samplers.gibbs import poisson_estimator
+from flyrun.experiments.samplers.gibbs.local_minibatch import local_minibatch
+from flyrun.experiments.samplers.gibbs.mgpmh import mgpmh
+from flyrun.experiments.samplers.gibbs.poisson_gibbs import poisson_gibbs
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.numerics.compiled import outer_jit
 
 GRID = potts(dense_pairs(0.3 * gaussian_kernel(4, 1.5)), 16, 3)
 SCOPES = [(0, 1), (1, 2), (0, 1, 2)]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from flyrun.data.dataset import Dataset
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.gibbs.polya_gamma import PolyaGamma, draw_all
-from flyrun.samplers.hogwild import theory
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.gibbs.polya_gamma import PolyaGamma, draw_all
+from flyrun.experiments.samplers.hogwild import theory
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
+from flyrun.tables.dataset import Dataset
 
 WORDS = ["dataset=toy_2d", "model=logistic", "prior=gaussian", "protocol.init=zero", "sampler=polya_gamma"]
 
@@ -41,7 +41,7 @@ def test_exact_draws_stay_exact_and_with_means_they_do_not(tmp_path, monkeypatch
     rows = Dataset(
         "it", x[:, None], np.array([1.0, 1.0, -1.0, 1.0]), np.empty((0, 1)), np.empty(0), ("x",), "it"
     )
-    monkeypatch.setattr("flyrun.data.load", lambda config: rows)
+    monkeypatch.setattr("flyrun.experiments.data.load", lambda config: rows)
     method = prepare(arm_of(WORDS, ("prior.scale=2",)), tmp_path)
     signed = x * rows.target
     grid = np.linspace(-8, 8, 4_001)

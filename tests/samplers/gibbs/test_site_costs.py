@@ -3,20 +3,26 @@
 import numpy as np
 import pytest
 
-from flyrun.data.grid import gaussian_kernel
-from flyrun.models.graphs import graph as contract
-from flyrun.models.graphs.factor_graph import factor_graph
-from flyrun.models.graphs.ising import ising
-from flyrun.models.graphs.pair_factors import dense_pairs
-from flyrun.models.graphs.potts import potts
-from flyrun.numerics.compiled import outer_jit
-from flyrun.samplers.gibbs.double_min import double_min
-from flyrun.samplers.gibbs.gibbs import build as gibbs
-from flyrun.samplers.gibbs.local_minibatch import local_minibatch
-from flyrun.samplers.gibbs.loop import begin_chain, empty_sweeps, no_marginals, run_sweeps, scan_of
-from flyrun.samplers.gibbs.mgpmh import mgpmh
-from flyrun.samplers.gibbs.min_gibbs import min_gibbs
-from flyrun.samplers.gibbs.poisson_gibbs import poisson_gibbs
+from flyrun.experiments.data.grid import gaussian_kernel
+from flyrun.experiments.models.graphs import graph as contract
+from flyrun.experiments.models.graphs.factor_graph import factor_graph
+from flyrun.experiments.models.graphs.ising import ising
+from flyrun.experiments.models.graphs.pair_factors import dense_pairs
+from flyrun.experiments.models.graphs.potts import potts
+from flyrun.experiments.samplers.gibbs.double_min import double_min
+from flyrun.experiments.samplers.gibbs.gibbs import build as gibbs
+from flyrun.experiments.samplers.gibbs.local_minibatch import local_minibatch
+from flyrun.experiments.samplers.gibbs.loop import (
+    begin_chain,
+    empty_sweeps,
+    no_marginals,
+    run_sweeps,
+    scan_of,
+)
+from flyrun.experiments.samplers.gibbs.mgpmh import mgpmh
+from flyrun.experiments.samplers.gibbs.min_gibbs import min_gibbs
+from flyrun.experiments.samplers.gibbs.poisson_gibbs import poisson_gibbs
+from flyrun.ground.numerics.compiled import outer_jit
 
 KERNEL = gaussian_kernel(5, 1.0)
 N, D, DEGREE = 25, 4, 24

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from flyrun.config.schema import build
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.models.gaussian_mixture import GaussianMixture
-from flyrun.models.hierarchy import Local, free_energy
-from flyrun.samplers.hierarchies.hierarchical_ep import HierarchicalEp
-from flyrun.samplers.hierarchies.streaming_vi import StreamingVi
-from flyrun.samplers.hierarchies.svi import Svi
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.gaussian_mixture import GaussianMixture
+from flyrun.experiments.models.hierarchy import Local, free_energy
+from flyrun.experiments.samplers.hierarchies.hierarchical_ep import HierarchicalEp
+from flyrun.experiments.samplers.hierarchies.streaming_vi import StreamingVi
+from flyrun.experiments.samplers.hierarchies.svi import Svi
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import build
 
 MEANS = ("dataset=gaussian_toy", "dataset.n_data=40", "model=normal_means")
 BLOBS = ("dataset=breast_cancer", "model=gaussian_mixture", "model.scale=0.5", "model.spread=2")
@@ -137,7 +137,7 @@ def test_real_workers_may_post_conjugate_batches_in_any_order(tmp_path, monkeypa
     method = method_of(tmp_path, *MEANS, *words)
     sites = method.model.sites
     monkeypatch.setattr(method.model, "local", lambda at, index: Local(sites(index), 0.0))
-    monkeypatch.setattr("flyrun.samplers.hierarchies.streaming_vi.wait", in_order(choose))
+    monkeypatch.setattr("flyrun.experiments.samplers.hierarchies.streaming_vi.wait", in_order(choose))
     state, first = method.advance(method.init(0), 2)
     state, told = method.advance(state, 6)
     np.testing.assert_allclose(state["natural"], method.model.exact, rtol=1e-12)
@@ -154,7 +154,9 @@ def test_real_workers_may_post_conjugate_batches_in_any_order(tmp_path, monkeypa
 @pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, 4])
 def test_real_workers_that_post_in_turn_are_the_simulated_ones(tmp_path, monkeypatch, workers):
-    monkeypatch.setattr("flyrun.samplers.hierarchies.streaming_vi.wait", in_order(lambda out: out[0]))
+    monkeypatch.setattr(
+        "flyrun.experiments.samplers.hierarchies.streaming_vi.wait", in_order(lambda out: out[0])
+    )
     words = (*BLOBS, "model.n_components=3", "sampler=streaming_vi", "sampler.batch=60", "sampler.inner=3")
     team = ("sampler.team=threads", f"sampler.workers={workers}")
     luck = {name: method_of(tmp_path, *words, *team).init(0)[name] for name in ("rng", "key")}
@@ -170,7 +172,7 @@ def test_real_workers_that_post_in_turn_are_the_simulated_ones(tmp_path, monkeyp
 def test_batches_that_are_out_at_a_checkpoint_come_after_it(tmp_path, monkeypatch):
     """Once each, in the process that goes on and in another one; dropped they are missed: the control."""
     words = (*BLOBS, "model.n_components=3", "sampler=streaming_vi", "sampler.batch=60", "sampler.inner=1")
-    monkeypatch.setattr("flyrun.samplers.hierarchies.streaming_vi.wait", in_order(list.pop))
+    monkeypatch.setattr("flyrun.experiments.samplers.hierarchies.streaming_vi.wait", in_order(list.pop))
     mine, other = (method_of(tmp_path, *words, "sampler.team=threads", "sampler.workers=3") for _ in "12")
     state = mine.advance(mine.init(0), 4)[0]
     assert (state["out"][:, 0] >= 0).sum() == 2

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from flyrun.config.compose import compose_job
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.samplers.method import prepare
 
 
 def method(*words):

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.data.lattice import lattice_edges
-from flyrun.errors import ConfigError
-from flyrun.models.graphs import planar
-from flyrun.models.graphs.ising import ising
-from flyrun.models.graphs.pair_factors import sparse_pairs
-from flyrun.models.graphs.potts import potts
-from flyrun.numerics.counters import uniform
-from flyrun.samplers.hogwild import chromatic
-from flyrun.samplers.hogwild.chromatic import classes
+from flyrun.experiments.data.lattice import lattice_edges
+from flyrun.experiments.models.graphs import planar
+from flyrun.experiments.models.graphs.ising import ising
+from flyrun.experiments.models.graphs.pair_factors import sparse_pairs
+from flyrun.experiments.models.graphs.potts import potts
+from flyrun.experiments.samplers.hogwild import chromatic
+from flyrun.experiments.samplers.hogwild.chromatic import classes
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.numerics.counters import uniform
 from tests.exactness.enumeration import outcomes
 from tests.exactness.planted import Planted
 from tests.exactness.small_graphs import interpret

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from flyrun.data.precision import random_matrix
-from flyrun.errors import ConfigError, DensityError
-from flyrun.samplers.hogwild import theory
-from flyrun.samplers.hogwild.hogwild_shares import errors
-from flyrun.samplers.hogwild.loop import blocks
+from flyrun.experiments.data.precision import random_matrix
+from flyrun.experiments.samplers.hogwild import theory
+from flyrun.experiments.samplers.hogwild.hogwild_shares import errors
+from flyrun.experiments.samplers.hogwild.loop import blocks
+from flyrun.ground.errors import ConfigError, DensityError
 from tests.samplers.hogwild.arms import method, same, steps
 
 GAUSSIAN = ("dataset=precision", "model=gaussian_field", "sampler=hogwild")

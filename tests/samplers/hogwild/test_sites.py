@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.models.graphs import planar
+from flyrun.experiments.models.graphs import planar
+from flyrun.ground.errors import ConfigError
 from tests.samplers.hogwild.arms import method, same, steps
 
 WORDS = ("dataset=lattice", "model=ising", "sampler=hogwild", "model.beta=0.3", "dataset.rows=10")

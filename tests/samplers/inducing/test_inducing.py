@@ -12,11 +12,11 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from flyrun.config.compose import compose_job
-from flyrun.models.gaussian_process import JITTER, Process, kernel
-from flyrun.numerics.batches import Batches
-from flyrun.numerics.state import generator
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.models.gaussian_process import JITTER, Process, kernel
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.numerics.batches import Batches
+from flyrun.ground.numerics.state import generator
 
 N = 60
 CURVE = ["dataset=noisy_curve", f"dataset.n_data={N}", "model=gaussian_process", "model.length=0.4"]
@@ -312,7 +312,7 @@ def test_costs_are_the_closed_forms(tmp_path):
 def test_kernel_rows_are_made_as_often_as_they_are_charged(tmp_path, monkeypatch):
     """Counted where the kernel is evaluated: the charge of a run in one piece is what was done."""
     made = SimpleNamespace(values=0)
-    target = "flyrun.models.gaussian_process.kernel"
+    target = "flyrun.experiments.models.gaussian_process.kernel"
 
     def counted(process, a, b):
         made.values += len(a) * len(b)

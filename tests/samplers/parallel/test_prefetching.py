@@ -9,16 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flyrun.config.schema import SCHEMAS
-from flyrun.data.dataset import Dataset
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.method import prepare
-from flyrun.samplers.parallel import prefetching, tree
-from flyrun.samplers.parallel.foresight import Memory, Quadratic
-from flyrun.samplers.parallel.schemes import SCHEMES, depth, expected_steps
-from flyrun.samplers.parallel.team import Real
-from flyrun.samplers.parallel.walk import Luck, Walk
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.method import prepare
+from flyrun.experiments.samplers.parallel import prefetching, tree
+from flyrun.experiments.samplers.parallel.foresight import Memory, Quadratic
+from flyrun.experiments.samplers.parallel.schemes import SCHEMES, depth, expected_steps
+from flyrun.experiments.samplers.parallel.team import Real
+from flyrun.experiments.samplers.parallel.walk import Luck, Walk
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import SCHEMAS
+from flyrun.tables.dataset import Dataset
 
 N, SHORT = 60, 120
 TOY = [
@@ -170,7 +170,7 @@ def gaussian(tmp_path, monkeypatch):
     rows = Dataset(
         "it", np.ones((200, 1)), target, np.empty((0, 1)), np.empty(0), ("x",), "it", task="regression"
     )
-    monkeypatch.setattr("flyrun.data.load", lambda config: rows)
+    monkeypatch.setattr("flyrun.experiments.data.load", lambda config: rows)
     mean, sd = target.sum() / 201, 1 / np.sqrt(201)
 
     def off(scheme, workers):

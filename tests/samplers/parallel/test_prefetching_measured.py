@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from flyrun.data.dataset import Dataset
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.method import prepare
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.method import prepare
+from flyrun.tables.dataset import Dataset
 
 N, D, LONG, BURN_IN = 4_000, 5, 5_000, 1_000
 WORDS = ["dataset=toy_2d", "model=logistic", "prior=gaussian", f"protocol.iterations={LONG}"]
@@ -30,7 +30,7 @@ def rows():
 
 @pytest.fixture
 def method_of(tmp_path, monkeypatch):
-    monkeypatch.setattr("flyrun.data.load", lambda config: rows())
+    monkeypatch.setattr("flyrun.experiments.data.load", lambda config: rows())
     arms = functools.cache(lambda *words: arm_of(list(words), ("sampler=prefetching",)))
 
     def made(words, scheme, workers, **more):

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.data.shards import split
-from flyrun.gold import store as gold
-from flyrun.gold.reference import arm_of
-from flyrun.models import passes
-from flyrun.runner import store
-from flyrun.runner.cell import cells
-from flyrun.runner.launch import run
-from flyrun.samplers.batches import rows_of
-from flyrun.samplers.method import prepare
-from flyrun.samplers.parallel import weierstrass_gibbs
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.gold import store as gold
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import passes
+from flyrun.experiments.runner import store
+from flyrun.experiments.runner.cell import cells
+from flyrun.experiments.runner.launch import run
+from flyrun.experiments.samplers.batches import rows_of
+from flyrun.experiments.samplers.method import prepare
+from flyrun.experiments.samplers.parallel import weierstrass_gibbs
+from flyrun.tables.shards import split
 
 # Student-t noise of so many degrees is Gaussian
 GAUSSIAN = [

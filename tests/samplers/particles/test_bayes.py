@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.method import prepare
-from flyrun.samplers.particles import pmd
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.method import prepare
+from flyrun.experiments.samplers.particles import pmd
 from tests.samplers.particles.toys import Normal, descent
 
 MODELS = {
@@ -85,7 +85,7 @@ def test_enumeration_of_five_particles_and_three_rows(monkeypatch, broken):
     if broken == "decay":
         monkeypatch.setattr(pmd, "mirror", _not_decayed)
     if broken == "scale":
-        monkeypatch.setattr("flyrun.numerics.batches.Batches.factor", 1.0)
+        monkeypatch.setattr("flyrun.ground.numerics.batches.Batches.factor", 1.0)
     worst, seen = 0.0, set()
     for order, weight, target, theta in _five(log_base=-0.4):
         joint = softmax(target.log_prior(theta) + target.log_likelihood(theta, np.arange(3)))

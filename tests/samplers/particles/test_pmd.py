@@ -5,11 +5,11 @@ import contextlib
 import numpy as np
 import pytest
 
-from flyrun.config.compose import compose_job
-from flyrun.config.sampler.particles import Pmd
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.reference import arm_of
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.config.sampler.particles import Pmd
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.errors import ConfigError, FlyrunError
 from tests.samplers.particles.toys import Normal, descent, same_bits
 
 MIXTURE = ["dataset=mixture", "dataset.n_data=60", "model=mixture", "prior=gaussian"]

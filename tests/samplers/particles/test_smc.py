@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from flyrun.config.sampler.particles import OnePassSmc, TemperedSmc
-from flyrun.numerics.resampling import effective, systematic
-from flyrun.prove import posteriors
-from flyrun.prove.counted import COUNT
-from flyrun.samplers.method import prepare
-from flyrun.samplers.particles import one_pass_smc, tempered_smc
-from flyrun.samplers.particles.weights import normalised
+from flyrun.experiments.config.sampler.particles import OnePassSmc, TemperedSmc
+from flyrun.experiments.prove import posteriors
+from flyrun.experiments.prove.counted import COUNT
+from flyrun.experiments.samplers.method import prepare
+from flyrun.experiments.samplers.particles import one_pass_smc, tempered_smc
+from flyrun.experiments.samplers.particles.weights import normalised
+from flyrun.ground.numerics.resampling import effective, systematic
 from tests.samplers.particles.toys import Normal, same_bits
 
 X = np.random.default_rng(0).normal(0.5, 1.0, (50, 2))

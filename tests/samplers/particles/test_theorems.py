@@ -6,8 +6,8 @@ formulas: log q_T = W_0 log p + Σ w_t U_t, w_t = γ_t Π_{s>t} (1 − γ_s).
 import numpy as np
 import pytest
 
-from flyrun.numerics.kernels import log_density
-from flyrun.samplers.particles import pmd
+from flyrun.experiments.samplers.particles import pmd
+from flyrun.ground.numerics.kernels import log_density
 from tests.samplers.particles.toys import Normal, descent
 
 BATCH, N_DATA = 10, 400

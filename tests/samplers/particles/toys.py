@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from flyrun.config.sampler.particles import Pmd
-from flyrun.samplers.particles import pmd
+from flyrun.experiments.config.sampler.particles import Pmd
+from flyrun.experiments.samplers.particles import pmd
 
 
 class Normal:

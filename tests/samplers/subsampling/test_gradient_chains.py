@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_continuous_lyapunov, solve_discrete_lyapunov
 
-from flyrun.data.dataset import Dataset
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.reference import arm_of
-from flyrun.models.problem import posterior_curvature
-from flyrun.samplers.method import prepare
-from flyrun.samplers.subsampling.constant_sgd import ConstantSgd
-from flyrun.samplers.subsampling.sgfs import Sgfs
-from flyrun.samplers.subsampling.sghmc import Sghmc
-from flyrun.samplers.subsampling.sgnht import Sgnht
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.problem import posterior_curvature
+from flyrun.experiments.samplers.method import prepare
+from flyrun.experiments.samplers.subsampling.constant_sgd import ConstantSgd
+from flyrun.experiments.samplers.subsampling.sgfs import Sgfs
+from flyrun.experiments.samplers.subsampling.sghmc import Sghmc
+from flyrun.experiments.samplers.subsampling.sgnht import Sgnht
+from flyrun.ground.errors import ConfigError, FlyrunError
+from flyrun.tables.dataset import Dataset
 
 TOY = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5", "model=logistic", "prior=gaussian"]
 GAUSSIAN = ["dataset=two_modes", "model=student_t", "model.nu=1e9", "model.scale=1", "prior=gaussian"]
@@ -52,7 +52,7 @@ def gaussian(tmp_path, monkeypatch):
     rows = Dataset(
         "it", np.ones((N, 1)), target, np.empty((0, 1)), np.empty(0), ("x",), "it", task="regression"
     )
-    monkeypatch.setattr("flyrun.data.load", lambda config: rows)
+    monkeypatch.setattr("flyrun.experiments.data.load", lambda config: rows)
     return lambda *more: _method(tmp_path, *more, words=GAUSSIAN, init="zero")
 
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from flyrun.data.dataset import Dataset
-from flyrun.errors import ConfigError, FlyrunError
-from flyrun.gold.reference import arm_of
-from flyrun.models.passes import look
-from flyrun.samplers.method import prepare
-from flyrun.samplers.subsampling.gradient_chain import stationary_ratio
-from flyrun.samplers.subsampling.sgld import Sgld, langevin
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models.passes import look
+from flyrun.experiments.samplers.method import prepare
+from flyrun.experiments.samplers.subsampling.gradient_chain import stationary_ratio
+from flyrun.experiments.samplers.subsampling.sgld import Sgld, langevin
+from flyrun.ground.errors import ConfigError, FlyrunError
+from flyrun.tables.dataset import Dataset
 
 TOY = ["dataset=toy_2d", "dataset.n_data=60", "dataset.separation=1.5"]
 LOGISTIC = [*TOY, "model=logistic", "prior=gaussian"]
@@ -55,7 +55,7 @@ def gaussian(tmp_path, monkeypatch):
     rows = Dataset(
         "it", np.ones((N, 1)), target, np.empty((0, 1)), np.empty(0), ("x",), "it", task="regression"
     )
-    monkeypatch.setattr("flyrun.data.load", lambda config: rows)
+    monkeypatch.setattr("flyrun.experiments.data.load", lambda config: rows)
     return lambda *more: _method(tmp_path, *more, words=GAUSSIAN)
 
 

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError, DensityError
-from flyrun.gold.reference import arm_of
-from flyrun.models import gaussian_prior
-from flyrun.samplers.method import prepare
-from flyrun.samplers.subsampling import zigzag
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import gaussian_prior
+from flyrun.experiments.samplers.method import prepare
+from flyrun.experiments.samplers.subsampling import zigzag
+from flyrun.ground.errors import ConfigError, DensityError
 from tests.exactness.chains import toy, z_scores
 from tests.exactness.expansions import expansion
 from tests.exactness.test_moments import LEVEL

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from flyrun.errors import ConfigError
-from flyrun.numerics.state import generator
-from flyrun.samplers.topics.lda_gibbs import CollapsedGibbs
+from flyrun.experiments.samplers.topics.lda_gibbs import CollapsedGibbs
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.numerics.state import generator
 from tests.samplers.hogwild.arms import method, same, steps
 
 SMALL = ("n_documents=60", "n_valid=5", "n_test=20", "n_words=80", "n_topics=4")

@@ -13,12 +13,12 @@ from scipy.special import digamma as scipy_digamma
 from scipy.special import gammaln, logsumexp
 from sklearn.decomposition import LatentDirichletAllocation
 
-from flyrun.data.documents import Corpora, Corpus, Halves, halved, of_tokens
-from flyrun.errors import ConfigError
-from flyrun.gold.reference import arm_of
-from flyrun.models import lda
-from flyrun.samplers.method import prepare
-from flyrun.samplers.topics import lda_gibbs, lda_sampled, lda_svi, search
+from flyrun.experiments.data.documents import Corpora, Corpus, Halves, halved, of_tokens
+from flyrun.experiments.gold.reference import arm_of
+from flyrun.experiments.models import lda
+from flyrun.experiments.samplers.method import prepare
+from flyrun.experiments.samplers.topics import lda_gibbs, lda_sampled, lda_svi, search
+from flyrun.ground.errors import ConfigError
 
 METHODS = ("lda_pmd", "lda_svi", "lda_sgrld", "lda_smc", "lda_gibbs")
 SMALL = [

@@ -1,0 +1,179 @@
+"""What `flyrun compare` compares: rows of a run, of a published table, or of all that a commit holds."""
+
+import csv
+import json
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from flyrun.experiments.compare import commits
+from flyrun.experiments.report.build import Page, load
+from flyrun.experiments.runner import store
+from flyrun.ground.errors import StoreError
+from flyrun.ground.page import document
+from flyrun.ground.schema import listing
+
+TABLES = ("table.json", "table.csv")
+_ORIGIN = ("cpu", "cores", "commit", "numpy", "numba")
+
+#: names of columns in tables that were published before they were renamed -> those of now
+ALIASES = {
+    "sd_mean": "sd_ratio", "sd_least": "sd_ratio_least", "sd_most": "sd_ratio_most",
+    "off_reference": "truth", "off_floor": "truth_error", "off_floor_worst": "truth_error_worst",
+    "off_exact": "off", "off_exact_sd": "off_sd",
+}  # fmt: skip
+
+Arm = tuple[str, str]
+"""Experiment and name of an arm."""
+Rows = dict[Arm, dict[str, Any]]
+"""Columns of a table by arm."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two. rows: arms without a finished seed too.
+
+    problems: dataset, model and prior as they were set, where that is known.
+    origin: machine and versions, where known.  repeats: rows of further runs of the same, for their seconds.
+    """
+
+    place: Path | str
+    rows: Rows
+    problems: dict[Arm, Any] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
+    repeats: tuple[Rows, ...] = ()
+
+    def _each(self, arm: Arm) -> list[dict[str, Any]]:
+        return [rows[arm] for rows in (self.rows, *self.repeats) if arm in rows]
+
+    def over_runs(self, arm: Arm, metric: str) -> list[float]:
+        """A metric by run; a copy of a run, equal in every digit, counts once."""
+        return list(dict.fromkeys(row[metric] for row in self._each(arm) if row.get(metric) is not None))
+
+    def cpus(self, arm: Arm) -> set[str | None]:
+        """Processors of the arm's runs; None among them where one is not known."""
+        return {row.get("cpu") for row in self._each(arm)}
+
+
+def read(wanted: str, results_dir: str) -> Side:
+    """Find and read what a side names: one run, table or commit, or several of the same, as in "a,again".
+
+    Counts and draws are the first's; further ones tell how seconds vary between runs. Raises StoreError where
+    one is none of these, or damaged.
+    """
+    whole = Path(wanted).expanduser().exists()
+    first, *others = (_read(one, results_dir) for one in ([wanted] if whole else wanted.split(",")))
+    place = ", ".join(str(side.place) for side in (first, *others))
+    return replace(first, place=place, repeats=tuple(side.rows for side in others))
+
+
+def _read(wanted: str, results_dir: str) -> Side:
+    """Find and read a run (name or folder), a table (file, folder, name in results/measured) or a commit.
+
+    A commit is any revision that git knows: it stands for all tables under results/measured as of then, and
+    REVISION:NAME for one of them. Raises StoreError where there is none, or it is damaged.
+    """
+    results = Path(results_dir).expanduser()
+    given = Path(wanted).expanduser()
+    for place in (results / "runs" / wanted, given, results / "measured" / wanted):
+        if (place / "run.json").is_file():
+            return _run(place)
+        for table in (place / name for name in TABLES):
+            if table.is_file():
+                return _table(table)
+    for file in (given, results / "measured" / f"{wanted}.csv"):
+        if file.is_file():
+            return _table(file)
+    try:
+        return _commit(commits.read(wanted, results / "measured"))
+    except commits.NoRevisionError as error:
+        runs = store.runs(results_dir)
+        known = f"runs there are: {listing(runs)}" if runs else f"there is no run under {results / 'runs'}"
+        raise StoreError(
+            f"compare {wanted}: is neither a run nor a table, {error}; {known}; "
+            "a folder with run.json, table.json or table.csv does too"
+        ) from None
+
+
+def _run(folder: Path) -> Side:
+    run = load(folder)
+    experiment = str(run.info.get("experiment") or run.info.get("name"))
+    problems = {(experiment, arm["name"]): arm.get("problem") for arm in run.info["arms"]}
+    rows = _rows(Page(run).table.to_dict("records"), folder)
+    for arm in run.done:
+        cpus = {info.get("environment", {}).get("cpu") for info in arm.infos}
+        rows[experiment, arm.name].setdefault("cpu", cpus.pop() if len(cpus) == 1 else None)
+    return Side(folder, rows, problems, document.environment(run.infos))
+
+
+def _table(file: Path) -> Side:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(str(file), error) from error
+    rows, origin = _parsed(text, file.suffix, str(file))
+    return Side(file, rows, {}, origin)
+
+
+def _commit(committed: commits.Committed) -> Side:
+    """All tables of a commit as one side; of what they say of their origin, what all say alike."""
+    rows: Rows = {}
+    origins = []
+    for path, text in committed.tables.items():
+        table, origin = _parsed(text, Path(path).suffix, f"{path} in {committed.name}")
+        rows |= table
+        origins.append(origin)
+    shared = {key: one for key, one in origins[0].items() if all(o.get(key) == one for o in origins)}
+    return Side(committed.name, rows, {}, shared)
+
+
+def _parsed(text: str, suffix: str, place: str) -> tuple[Rows, dict[str, str]]:
+    """(rows, origin) of a table's text; StoreError where it is none."""
+    try:
+        if suffix == ".json":
+            stored = json.loads(text)
+            records, origin = stored["rows"], dict(stored.get("meta", {}).get("environment") or {})
+        else:
+            records = list(csv.DictReader(text.splitlines()))
+            first = records[0] if records else {}
+            origin = {key: first[key] for key in _ORIGIN if first.get(key)}
+        rows = _rows(records, place)
+        for row in rows.values():
+            row.setdefault("cpu", origin.get("cpu"))
+    except (ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+        raise _unreadable(place, error) from error
+    if not rows:
+        raise StoreError(f"{place}: has no row; build it again with `flyrun report`")
+    return rows, origin
+
+
+def _unreadable(place: str, error: Exception) -> StoreError:
+    return StoreError(
+        f"{place}: cannot be read as a table of flyrun ({type(error).__name__}: {error}); "
+        "name a run, or a table.csv or table.json that `flyrun report` wrote"
+    )
+
+
+def _rows(records: list[dict[str, Any]], place: Path | str) -> Rows:
+    rows: Rows = {}
+    for record in records:
+        if not record.get("arm"):
+            raise StoreError(f"{place}: has no column arm; name a table.csv or table.json of flyrun")
+        arm = str(record.get("experiment")), str(record["arm"])
+        row = {str(key): _value(value) for key, value in record.items()}
+        rows[arm] = row | {
+            new: row[old] for old, new in ALIASES.items() if row.get(old) is not None and row.get(new) is None
+        }
+    return rows
+
+
+def _value(value: Any) -> Any:
+    """A number where it is one, None for nothing."""
+    if value is None or value == "" or isinstance(value, bool):
+        return None if value == "" else value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return value if isinstance(value, str) else None
+    return None if math.isnan(number) else number

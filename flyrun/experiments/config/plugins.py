@@ -1,0 +1,131 @@
+"""Choices of other packages, found through entry points: flyrun.samplers, .datasets, .models and .priors.
+
+An entry point names a configuration class, `barker = flyrun_barker:Barker`, decorated with
+@option("sampler", "barker"); its field defaults stand for the YAML file that flyrun's own choices have. It
+derives from its group's class (`BASES`, for a sampler its family's) and says `kernel`, the module of its
+code, where that is not its own; a sampler derived from Sampler itself says `family`, the module that holds
+its `prepare(arm, folder)`.
+"""
+
+import importlib
+import sys
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from flyrun.experiments.config.dataset import Dataset
+from flyrun.experiments.config.model import GraphModel
+from flyrun.experiments.config.prior import Prior
+from flyrun.experiments.config.sampler import Sampler
+from flyrun.families.options import Likelihood
+from flyrun.ground import schema
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.numerics.code_digest import GROUPS, plugin_points
+from flyrun.ground.schema import SCHEMAS, Choice, listing, option
+
+#: group -> what a class of another package has to derive from
+BASES = {"sampler": (Sampler,), "dataset": (Dataset,), "model": (Likelihood, GraphModel), "prior": (Prior,)}
+
+
+#: (group, name) of flyrun's own choices that a package has tried to take -> the package
+TAKEN: dict[tuple[str, str], str] = {}
+
+
+def register() -> None:
+    """Make every installed plug-in a choice of its group; one that is broken says why when it is chosen."""
+    group_of = {entry_points: group for group, entry_points in GROUPS.items()}
+    for point in plugin_points():
+        from flyrun import extend  # late: only packages need it
+
+        schema.importer = imported
+        group = group_of[point.group]
+        own = {one: {name: cls for name, cls in SCHEMAS[one].items() if _is_own(cls)} for one in GROUPS}
+        try:
+            problem = _problem(group, point.name, extend.loaded(point.load))
+            problem = extend.unmet(getattr(sys.modules[point.module], "FLYRUN_CONTRACT", None)) or problem
+        except extend.ContractError as error:
+            problem = str(error)
+        except Exception as error:  # whatever another's package does while it is imported
+            problem = f"cannot be loaded ({type(error).__name__}: {error})"
+        for one, choices in own.items():
+            SCHEMAS[one].update(choices)  # none may take the place of flyrun's own
+        package = point.dist.name if point.dist else point.module
+        if point.name in own[group]:
+            TAKEN[group, point.name] = package
+        elif problem:
+            reason = f"{problem}; mend or remove the package {package}"
+            about = {"reason": reason, "__doc__": f"Cannot be used: {reason}"}
+            option(group, point.name)(type("_Broken", (_Broken,), about))
+
+
+def imported(path: str) -> ModuleType:
+    """The module of an option's code. ContractError where a package imports what flyrun lacks."""
+    if path.partition(".")[0] == "flyrun":
+        return importlib.import_module(path)
+    from flyrun import extend  # late, as above
+
+    return extend.loaded(lambda: importlib.import_module(path))
+
+
+def refuse_taken(group: str, name: Any) -> None:
+    """ConfigError where a choice of flyrun's own is one that a package has tried to take: which is meant?"""
+    if package := TAKEN.get((group, name)):
+        raise ConfigError(
+            f"{group}={name}: is flyrun's own, and the package {package} brings another of this name; give "
+            "that one another name, in its entry point and in @option, or remove the package"
+        )
+
+
+def names(group: str) -> list[str]:
+    """Names of a group's choices that other packages bring."""
+    return [name for name, cls in SCHEMAS[group].items() if not _is_own(cls)] if group in GROUPS else []
+
+
+def is_foreign(choice: Choice) -> bool:
+    """Whether another package brings it."""
+    return choice.group in GROUPS and choice.name in names(choice.group)
+
+
+def offered() -> tuple[type[Choice], ...]:
+    """All choices that other packages bring."""
+    return tuple(SCHEMAS[group][name] for group in GROUPS for name in names(group))
+
+
+def offer_to_hydra() -> None:
+    """Let Hydra compose `group=NAME` for the plug-ins, which have no YAML file."""
+    from hydra.core.config_store import ConfigStore  # late: only a run needs Hydra
+
+    for cls in offered():
+        node = defaults(cls.group, cls.name)
+        ConfigStore.instance().store(name=cls.name, node=node, group=cls.group, provider="flyrun")
+
+
+def defaults(group: str, name: str) -> dict[str, Any]:
+    """A plug-in's settings when nothing is said, as its YAML file would hold them."""
+    cls = SCHEMAS[group][name]
+    return {"name": name} if issubclass(cls, _Broken) else cls().settings()
+
+
+def _is_own(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "flyrun" and not issubclass(cls, _Broken)
+
+
+def _problem(group: str, name: str, cls: Any) -> str:
+    """What keeps a loaded entry point from being a choice of its group."""
+    if not (isinstance(cls, type) and issubclass(cls, BASES[group])):
+        bases = listing((f"{base.__module__}.{base.__name__}" for base in BASES[group]), "or")
+        return f"is no configuration class: derive it from {bases}"
+    if SCHEMAS[group].get(name) is not cls:
+        return f'is not registered under its name: decorate the class with @option("{group}", "{name}")'
+    return ""
+
+
+@dataclass(frozen=True)
+class _Broken(Choice):
+    """A choice whose package cannot be used."""
+
+    reason = ""
+
+    def __post_init__(self) -> None:
+        """Refuse to be chosen."""
+        raise ConfigError(f"{self.group}={self.name}: {self.reason}")

@@ -1,0 +1,89 @@
+"""Whether a reference can be believed: each check, whether it holds, and what it measured."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.gold.reference import free
+from flyrun.experiments.samplers.method import prepare
+
+LEVEL = 1e-3
+HIGH_Z = 4.0
+PLANTED = 0.1  # sds, of an error that must be found
+#: batches of a chain: more than twice as many as coordinates that are tested together
+MOST_TOGETHER = 60
+
+
+class Check(NamedTuple):
+    """One of them."""
+
+    name: str
+    holds: bool
+    said: str
+
+
+def agreement(one: Any, other: Any) -> tuple[float, float]:
+    """Root mean square and largest |z| of two estimates' means."""
+    z = (one.mean - other.mean) / np.hypot(one.mean_se, other.mean_se)
+    return float(np.sqrt(np.mean(z**2))), float(np.abs(z).max())
+
+
+def chain(arm: Arm, folder: Path, iterations: int, classes: int, seed: int = 11) -> np.ndarray:
+    """Draws (T, D) of an arm's chain after its burn-in, in the reference's coordinates."""
+    method = prepare(arm, folder)
+    state = method.init(seed)
+    state, _ = method.advance(state, arm.protocol.burn_in)
+    kept = []
+    for _ in range(10):
+        state, draws = method.advance(state, iterations // 10)
+        kept.append(draws["theta"])
+    theta = np.concatenate(kept)
+    return free(theta, classes)
+
+
+def hotelling(draws: np.ndarray, mean: np.ndarray, mean_se: np.ndarray) -> float:
+    """p of the hypothesis that a chain's mean is `mean`, by Hotelling's T² on its batch means.
+
+    Of many coordinates the largest z of each alone, Bonferroni: batches are too few for their covariance.
+    """
+    size = draws.shape[1]
+    together = size <= MOST_TOGETHER
+    n = max(40, 3 * size) if together else 50
+    batches = np.stack([part.mean(axis=0) for part in np.array_split(draws, n)])
+    off = batches.mean(axis=0) - mean
+    if together:
+        covariance = np.cov(batches.T).reshape(size, size) / n + np.diag(mean_se**2)
+        t2 = off @ np.linalg.solve(covariance, off)
+        return float(stats.f.sf(t2 * (n - size) / (size * (n - 1)), size, n - size))
+    z = off / np.sqrt(batches.var(axis=0, ddof=1) / n + mean_se**2)
+    return float(min(1.0, size * 2 * stats.t.sf(np.abs(z).max(), n - 1)))
+
+
+def checks(found: Any, other: Any, k: float, draws: np.ndarray) -> list[Check]:
+    """All of them. found, other: moments by two proposals; k: of the first; draws: an exact chain's."""
+    rms, largest = agreement(found, other)
+    p = hotelling(draws, found.mean, found.mean_se)
+    sd = np.sqrt(found.variance)
+    # where the chain sees least: in the coordinate that it moves through most slowly
+    slowest = int(
+        np.argmax(np.array([part.mean(axis=0) for part in np.array_split(draws, 40)]).std(axis=0) / sd)
+    )
+    planted = found._replace(mean=found.mean + PLANTED * sd * (np.arange(len(sd)) == slowest))
+    by_other, by_chain = agreement(planted, other)[1], hotelling(draws, planted.mean, found.mean_se)
+    return [
+        Check("pareto_k", k < 0.5, f"k̂ = {k:.2f} < 0.5"),
+        Check(
+            "two_proposals",
+            largest < HIGH_Z and rms < 2.0,
+            f"rms z {rms:.2f}, largest {largest:.2f} < {HIGH_Z:g}",
+        ),
+        Check("exact_chain", p > LEVEL, f"p = {p:.2g} > {LEVEL:g}, {len(draws):,} iterations"),
+        Check(
+            "planted_error",
+            by_other > HIGH_Z and by_chain < LEVEL,
+            f"{PLANTED:g} sd in one mean: z = {by_other:.0f}, p = {by_chain:.1g}",
+        ),
+    ]

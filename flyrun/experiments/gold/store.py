@@ -1,0 +1,144 @@
+"""The gold references in datasets/gold: registry.yaml names them, a file of arrays each holds what is known.
+
+They are of one posterior: dataset, model and prior with all their settings. As features may be computed on
+another machine than the reference's, and a component may come out with the other sign, the reference keeps a
+`sketch` of the features that it is of, and refuses others.
+"""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+
+from flyrun.ground import archive, paths
+from flyrun.ground.errors import DataError
+from flyrun.ground.schema import did_you_mean
+from flyrun.tables.dataset import Dataset
+
+PROBABILITIES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+#: what two computations of the same features may differ by, relative to the sketch's largest number
+_ALIKE = 1e-6
+
+
+class Gold(NamedTuple):
+    """What is known of a posterior, by coordinate (D,): of θ, or where classes may all be shifted alike, of θ
+    less its mean over the classes."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    mean_se: np.ndarray
+    variance_se: np.ndarray
+    kurtosis: np.ndarray
+    quantiles: np.ndarray  # (7, D), at PROBABILITIES
+    draws: np.ndarray  # (M, D) float32, unweighted
+    sketch: np.ndarray  # of the features and the target
+    facts: dict[str, Any]  # log_z, log_z_se, settings, coordinates, recipe, certificate
+
+    @property
+    def sd(self) -> np.ndarray:
+        """(D,)."""
+        return np.sqrt(self.variance)
+
+    @property
+    def floors(self) -> tuple[float, float]:
+        """Mean squared error of the means, and of the variances, that the reference itself has, in the units
+        of errors (report/sections/arena.py).
+        """
+        scale = np.sqrt(self.kurtosis - 1) * self.variance
+        return float(np.mean(self.mean_se**2 / self.variance)), float(
+            np.mean((self.variance_se / scale) ** 2)
+        )
+
+
+def folder() -> Path:
+    """Where they lie."""
+    return paths.datasets_dir() / "gold"
+
+
+@functools.cache
+def registry() -> dict[str, dict[str, Any]]:
+    """Name -> title, problem, recipe, file, sha256; DataError where the registry cannot be read."""
+    path = folder() / "registry.yaml"
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        detail = " ".join(str(error).split())
+        raise DataError(f"{path}: cannot be read ({detail}); restore it or reinstall flyrun") from error
+
+
+def digest() -> str:
+    """Digest of the registry, which names every file's own."""
+    return archive.sha256((folder() / "registry.yaml").read_bytes())
+
+
+def entry(name: str) -> dict[str, Any]:
+    """The registry's entry; DataError listing the known names."""
+    known = registry()
+    if name not in known:
+        close = did_you_mean(name, known)
+        raise DataError(f"no reference is called {name!r}{close}; known: {', '.join(known)}")
+    return known[name]
+
+
+def load(name: str) -> Gold:
+    """A reference, its file verified; DataError naming file and remedy."""
+    expected, path, remedy = entry(name).get("sha256"), folder() / f"{name}.npz", f"flyrun gold build {name}"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); run `{remedy}`") from error
+    if archive.sha256(content) != expected:
+        raise DataError(f"{path}: is not the registered file; restore it, or run `{remedy}`")
+    return from_bytes(content, str(path))
+
+
+@functools.lru_cache(maxsize=4)  # every arm of an arena asks for the same
+def from_bytes(content: bytes, what: str) -> Gold:
+    """A reference out of a file's bytes; DataError naming `what` where they are none."""
+    arrays = archive.from_bytes(content, Gold._fields, what)
+    facts = json.loads(arrays.pop("facts").tobytes().decode())
+    return Gold(**arrays, facts=facts)
+
+
+def to_bytes(gold: Gold) -> bytes:
+    """The file's bytes, the same for the same reference."""
+    text = json.dumps(gold.facts, ensure_ascii=False, sort_keys=True).encode()
+    return archive.to_bytes({**gold._asdict(), "facts": np.frombuffer(text, np.uint8)})
+
+
+def sketch(features: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """(D + 1,): sums of features and target with fixed weights of either sign, in float64.
+
+    Other data, another order of rows or a column of the other sign have another one; rounding has not.
+    """
+    n = len(features)
+    total = np.zeros(features.shape[1] + 1)
+    for first in range(0, n, 65_536):
+        rows = np.asarray(features[first : first + 65_536], np.float64)
+        weight = np.cos(2.399963 * np.arange(first, first + len(rows)))
+        total[:-1] += weight @ rows
+        total[-1] += weight @ np.asarray(target[first : first + len(rows)], np.float64)
+    return total / np.sqrt(n)
+
+
+def check_data(gold: Gold, dataset: Dataset, name: str) -> None:
+    """DataError unless the features are those that the reference is of."""
+    found = sketch(dataset.features, dataset.target)
+    if found.shape != gold.sketch.shape or np.abs(found - gold.sketch).max() > _ALIKE * max(
+        1.0, np.abs(gold.sketch).max()
+    ):
+        raise DataError(
+            f"reference {name}: is of other features than dataset={dataset.name} has here (other data, or "
+            f"components of another sign); `flyrun gold build {name} out=FOLDER` makes one of these"
+        )
+
+
+def matching(settings: dict[str, Any]) -> str:
+    """The reference of an arm's dataset, model and prior, by their settings; "" where there is none."""
+    own = {group: settings.get(group, {}) for group in ("dataset", "model", "prior")}
+    data = f"dataset={own['dataset'].get('name')}"
+    near = [name for name, one in registry().items() if data in one["problem"]]
+    return next((name for name in near if load(name).facts["settings"] == own), "")

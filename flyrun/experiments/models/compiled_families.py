@@ -1,0 +1,263 @@
+"""The families of models/families as likelihoods of the runner: their densities compiled, a row at a time.
+
+A family's functions are plain NumPy of numbers or arrays. Compiled code calls the same functions with
+numbers, so that a density is written once. Of each family and number of predictors there is a NamedTuple
+type, made when it is first asked for.
+"""
+
+import functools
+import importlib
+import inspect
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload, register_jitable
+
+from flyrun.experiments.models.aux_prior import AuxPrior
+from flyrun.experiments.models.features import Linear
+from flyrun.experiments.models.likelihood import log_likelihood
+from flyrun.experiments.models.likelihood import part as part_of_rows
+from flyrun.experiments.models.probit import value_and_slope
+from flyrun.experiments.models.with_aux import WithAux
+from flyrun.families import family as families
+from flyrun.families.family import Family
+from flyrun.ground.numerics import special
+from flyrun.ground.numerics.compile_cache import IMPLEMENTATIONS
+from flyrun.ground.numerics.compiled import INLINE_KERNEL, implements
+
+
+def _log_gamma(x):
+    return math.lgamma(x)
+
+
+def _digamma(x):
+    less = 0.0
+    for _ in range(8):
+        if x < 8.0:
+            less += 1.0 / x
+            x += 1.0
+    f = 1.0 / (x * x)
+    series = f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f * (1 / 132 - f * 691 / 32760)))))
+    return math.log(x) - 0.5 / x - series - less
+
+
+def _trigamma(x):
+    more = 0.0
+    for _ in range(8):
+        if x < 8.0:
+            more += 1.0 / (x * x)
+            x += 1.0
+    f = 1.0 / (x * x)
+    series = 1 / 6 - f * (1 / 30 - f * (1 / 42 - f * (1 / 30 - f * (5 / 66 - f * (691 / 2730 - f * 7 / 6)))))
+    return more + 1.0 / x + f * (0.5 + series / x)
+
+
+def _sigmoid(x):
+    small = math.exp(-abs(x))
+    return (1.0 if x > 0.0 else small) / (1.0 + small)
+
+
+def _softplus(x):
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _log_normal_cdf(x):
+    return value_and_slope(x)[0]
+
+
+def _mills(x):
+    return value_and_slope(x)[1]
+
+
+_OF_NUMBERS: dict[Callable, Callable] = {
+    special.log_gamma: _log_gamma,
+    special.digamma: _digamma,
+    special.trigamma: _trigamma,
+    special.sigmoid: _sigmoid,
+    special.softplus: _softplus,
+    special.log_normal_cdf: _log_normal_cdf,
+    special.mills: _mills,
+}
+
+
+def _serve(function: Callable, body: Callable) -> None:
+    overload(function, jit_options=INLINE_KERNEL)(lambda x: body)
+
+
+for _function, _body in _OF_NUMBERS.items():
+    _serve(_function, _body)
+
+
+class OfFamily(NamedTuple):
+    """A family's likelihoods. Derived from for each family: compiled code knows it by its type."""
+
+    numbers: np.ndarray  # (N, 4): y, trials, offset and weight of a row side by side
+    n_predictors: int
+    aux: AuxPrior | None  # of its auxiliary numbers
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its auxiliary numbers as they are sampled: of a logarithm log_phi."""
+        each = self.family.auxiliary(self.n_predictors, 1.0)  # type: ignore[attr-defined]
+        return tuple(one.sampled for one in each)
+
+
+class Compiled:
+    """A family as the runner knows a model's module."""
+
+    def __init__(self, module: ModuleType):
+        self.family: Family = module.FAMILY
+        self.__name__, self.LOG_CONCAVE = module.__name__, self.family.one_mode
+        for function in _functions(module):
+            register_jitable(**INLINE_KERNEL)(function)
+
+    def bind(
+        self,
+        features: np.ndarray,
+        target: np.ndarray,
+        offset: np.ndarray | None = None,
+        trials: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> tuple[Any, Any]:
+        """Model and features of a dataset. features: (N, D); target and what rows have besides: (N,)."""
+        rows, made = np.ascontiguousarray(features), self.family
+        numbers = np.empty((len(target), 4))
+        for column, (given, usual) in enumerate(
+            ((target, 0.0), (trials, 1.0), (offset, 0.0), (weights, 1.0))
+        ):
+            numbers[:, column] = usual if given is None else given
+        y = numbers[:, 0]
+        levels = int(y.max()) + 1 if made.domain.classes > 2 else 0
+        auxiliary = made.auxiliary(levels, float(np.std(y)) or 1.0)
+        aux = AuxPrior.of_each([one.prior for one in auxiliary]) if auxiliary else None
+        kind = _kind(made.name, 1 + len(auxiliary))
+        return kind(numbers, 1 + len(auxiliary), aux), WithAux(rows) if auxiliary else Linear(rows)
+
+    def rebind(self, model: Any, features: np.ndarray, target: np.ndarray) -> tuple[Any, Any]:
+        """The same likelihood for other rows, of one trial and no offset each."""
+        made = self.bind(features, target)
+        return made[0]._replace(aux=model.aux), made[1]
+
+    def part(self, model: Any, which: slice | np.ndarray) -> Any:
+        """The likelihood of some of the rows."""
+        return part_of_rows(model, which)
+
+    def start(self, model: Any, features: Any) -> np.ndarray:
+        """Where a search for the mode begins, (P,): as if no column mattered."""
+        y, trials, offset, weights = model.numbers.T
+        found = self.family.start(y, trials, offset, weights)
+        theta = np.zeros(features.rows.shape[1] + len(found) - 1)
+        if self.family.intercept and (features.rows[:, -1] == 1.0).all():
+            theta[features.rows.shape[1] - 1] = found[0]
+        theta[features.rows.shape[1] :] = found[1:]
+        return theta
+
+    def curvature(self, model: Any, predictors: np.ndarray) -> np.ndarray:
+        """−∂² log L_n/∂(η, a)², (N, K, K), at predictors (N, K)."""
+        y, trials, offset, weights = model.numbers.T
+        p = (predictors[:, 0] + offset, *predictors[:, 1:].T)
+        found = np.empty((len(y), len(p), len(p)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            _, bends = self.family.derivatives(y, trials, p)
+            for k, row in enumerate(bends):
+                for m, bend in enumerate(row):
+                    found[:, k, m] = bend
+            if self.family.alone_derivatives is not None:
+                _, bends = self.family.alone_derivatives(y, trials, p[1:])
+                for k, row in enumerate(bends, 1):
+                    for m, bend in enumerate(row, 1):
+                        found[:, k, m] += bend
+            return found * weights[:, None, None]
+
+
+def _functions(module: ModuleType) -> list[Callable]:
+    """What compiled code calls of a family: its density and derivatives, and what else their files have."""
+    made: Family = module.FAMILY
+    wanted = (made.log_density, made.derivatives, made.alone, made.alone_derivatives)
+    files = {one.__module__ for one in wanted if one is not None}
+    others = {made.start, made.draw, made.auxiliary, made.read, made.linear}
+    found = [one for file in sorted(files) for one in vars(importlib.import_module(file)).values()]
+    return [one for one in found if inspect.isfunction(one) and one.__module__ in files and one not in others]
+
+
+@functools.cache
+def of(name: str) -> Compiled:
+    """The family of this name."""
+    return Compiled(importlib.import_module(f"flyrun.families.{name}"))
+
+
+@functools.cache
+def _kind(name: str, k: int) -> type:
+    """The NamedTuple type of a family's likelihoods with so many predictors, its kernel registered."""
+    title, own = _title(name) + str(k), of(name).family
+    made = type(title, (OfFamily,), {"__slots__": (), "__module__": __name__, "family": own})
+    globals()[title] = made
+    implements(log_likelihood, made)(_kernel(own, k))
+    IMPLEMENTATIONS[made].add((log_likelihood.__module__, own.log_density.__module__))
+    return made
+
+
+def _kernel(own: Family, k: int) -> Callable:
+    """`log_likelihood` of a family with k predictors."""
+    log_density, alone, derivatives = own.log_density, own.alone, own.derivatives
+    predictors, of_alone = _tuple_of(k), own.alone_derivatives or _no_derivatives
+    if (slopes_into := own.slopes_into) is not None:
+
+        def into(model, index, eta, values, slopes):
+            for i in range(index.shape[0]):
+                n = index[i]
+                y, trials = model.numbers[n, 0], model.numbers[n, 1]
+                p, weight = predictors(eta, i, model.numbers[n, 2]), model.numbers[n, 3]
+                values[i] = weight * log_density(y, trials, p)
+                if slopes is not None:
+                    slopes_into(y, trials, p, slopes[i])
+                    for m in range(k):
+                        slopes[i, m] *= weight
+
+        return into
+
+    def body(model, index, eta, values, slopes):
+        for i in range(index.shape[0]):
+            n = index[i]
+            y, trials = model.numbers[n, 0], model.numbers[n, 1]
+            p, weight = predictors(eta, i, model.numbers[n, 2]), model.numbers[n, 3]
+            values[i] = weight * (log_density(y, trials, p) + alone(y, trials, p[1:]))
+            if slopes is not None:
+                rises = derivatives(y, trials, p)[0]
+                for m in range(k):
+                    slopes[i, m] = weight * rises[m]
+                of_others = of_alone(y, trials, p[1:])[0]
+                for m in range(k - 1):
+                    slopes[i, m + 1] += weight * of_others[m]
+
+    return body
+
+
+@register_jitable(**INLINE_KERNEL)
+def _no_derivatives(y, trials, a):
+    """Of a family all of whose density has η in it."""
+    return (0.0,), ((0.0,),)
+
+
+def _tuple_of(k: int) -> Callable:
+    """A function that gives a datum's k predictors as a tuple: compiled code must know how long one is."""
+    scope: dict[str, Callable] = {}
+    others = "".join(f", eta[i, {m}]" for m in range(1, k))
+    exec(f"def predictors(eta, i, offset):\n    return (eta[i, 0] + offset{others},)\n", scope)
+    return register_jitable(**INLINE_KERNEL)(scope["predictors"])
+
+
+def _title(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def __getattr__(title: str) -> type:
+    """A type by its own name, as stored compiled code asks for it."""
+    for name in families.names():
+        stem = _title(name)
+        if title.startswith(stem) and title[len(stem) :].isdigit():
+            return _kind(name, int(title[len(stem) :]))
+    raise AttributeError(title)

@@ -1,0 +1,140 @@
+"""Small posteriors of two coordinates, and what quadrature and exact draws say of them."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy.special import softmax
+
+from flyrun.experiments.config import prior as priors
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.config.bound import Map
+from flyrun.experiments.config.brightness import Implicit
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.gold import grid_moments
+from flyrun.experiments.models.problem import Problem, bind
+from flyrun.experiments.prove.counted import counted
+from flyrun.families.options import Logistic, StudentT
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import Choice
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.dataset_options import Rows
+
+POINTS = 401
+"""Of the grid, on each axis."""
+MOST_ROWS = 20_000
+HEAT = 1.3
+"""Temperature of the posterior that stands in for the right one as the negative control."""
+
+
+@dataclass(frozen=True)
+class Few(Rows):
+    """A slope and an intercept seen by few rows, one of them far from the others."""
+
+    group: ClassVar[str] = "dataset"
+    kernel: ClassVar[str] = __name__
+    name: str = "few"
+    task: Literal["binary", "classes", "regression"] = "binary"
+    n_data: int = 16
+
+
+def load(config: Few) -> Dataset:
+    """n_data rows (x, 1). Labels -1 and 1, classes 0 to 2, or numbers with three outliers."""
+    rng = np.random.RandomState(17)
+    n = config.n_data
+    x = np.append(rng.standard_normal(n - 1), 6.0)
+    eta = x - 0.5
+    target: Any = eta + 0.5 * rng.standard_t(4, size=n)
+    target[:3] += 5.0
+    if config.task == "binary":
+        target = np.where(rng.random_sample(n) < 1 / (1 + np.exp(-eta)), 1.0, -1.0)
+    elif config.task == "classes":
+        target = rng.randint(0, 3, n)
+    rows, none = np.c_[x, np.ones(n)], np.empty(0)
+    return Dataset("few", rows, target, rows[:0], none, ("x", "bias"), fingerprint(config), task=config.task)
+
+
+def fingerprint(config: Few) -> str:
+    """Digest of what decides the content."""
+    return f"few {config.task} {config.n_data}"
+
+
+def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
+    """The posteriors that a choice is tried on, and under which bounds: what -> arm.
+
+    A sampler: logistic regression under a Gaussian prior, whose posterior is skewed, on all data and, where
+    it goes with bounds, under Firefly Monte Carlo, and on more rows than any of its settings; robust
+    regression under a Laplace prior. A likelihood or a prior: itself on few rows, moved by a random walk.
+    ConfigError where none goes with it.
+    """
+    sampler = choice.name if choice.group == "sampler" else "random_walk"
+    if getattr(choice, "kind", "rows") != "rows" or "rows" not in getattr(choice, "kinds", ("rows",)):
+        raise ConfigError(f"prove {choice.name}: is not of rows of data, which is what proofs are tried on")
+    if getattr(choice, "task", "") == "classes":
+        raise ConfigError(f"prove {choice.name}: has several predictors, and quadrature is for one")
+    length = (f"protocol.iterations={iterations}", f"protocol.burn_in={iterations // 5}")
+    (base,) = compose_job(
+        [f"sampler={sampler}", "dataset=toy_2d", "model=logistic", *length, "protocol.init=map"]
+    ).arms
+    logistic, prior = counted(Logistic()), priors.Gaussian(scale=2.0)
+    wanted: dict[str, dict[str, Any]] = {"logistic": {"model": logistic, "prior": prior}}
+    if choice.group == "sampler":
+        heavy = StudentT(scale=0.5)
+        wanted["logistic"]["sampler"] = choice
+        many = {**wanted["logistic"], "dataset": Few(n_data=rows_beyond(choice))}
+        wanted |= {f"logistic, {many['dataset'].n_data:,} rows": many}
+        wanted["robust"] = {"model": heavy, "prior": priors.Laplace(scale=0.5), "sampler": choice}
+    else:
+        wanted = {choice.name: {"model": logistic, "prior": prior} | {choice.group: choice}}
+    found, why = {}, ""
+    for name, parts in wanted.items():
+        for bound in (False, True):
+            if bound and (
+                base.bound is None or not parts["model"].bounds or name not in ("logistic", choice.name)
+            ):
+                continue
+            flymc: dict[str, Any] = {"bound": Map(), "brightness": Implicit()} if bound else {}
+            if choice.group == "model" and not bound:  # what its bounds are given must be its own
+                parts = {**parts, "model": counted(choice)}
+            elif choice.group == "model":
+                parts = {**parts, "model": choice}
+            try:
+                few = parts.get("dataset", Few(task=parts["model"].task))
+                parts = {key: one for key, one in parts.items() if key != "dataset"}
+                found[f"{name}, Firefly" if bound else name] = replace(base, dataset=few, **parts, **flymc)
+            except ConfigError as error:
+                why = why or str(error)
+    if not found:
+        raise ConfigError(f"prove {choice.name}: goes with none of the posteriors that it is tried on: {why}")
+    return found
+
+
+def rows_beyond(choice: Choice) -> int:
+    """More rows than a batch that a sampler's settings name, or than usual ones, at most MOST_ROWS."""
+    named = [one for one in choice.settings().values() if isinstance(one, int) and not isinstance(one, bool)]
+    return max([500, *(int(2.5 * one) for one in named if one <= MOST_ROWS / 2.5)])
+
+
+class Truth:
+    """An arm's posterior by quadrature, at a temperature."""
+
+    def __init__(self, arm: Arm, folder: Any, heat: float = 1.0):
+        self.problem: Problem = bind(arm, folder, needs_map=True)
+        self.theta, log_weight, _, _ = grid_moments.weigh(arm, self.problem, POINTS)
+        self.share = softmax(log_weight / heat)
+        self.mean = self.share @ self.theta
+        self.sd = np.sqrt(self.share @ (self.theta - self.mean) ** 2)
+        self._rank = np.cumsum(self.share)
+        self.expected = self.share @ self.functions(self.theta)
+
+    def functions(self, theta: np.ndarray) -> np.ndarray:
+        """What draws, (n, 2), are judged by, (n, 5): z, z² and z₁z₂ of z = (θ - mean)/sd."""
+        z = (theta - self.mean) / self.sd
+        return np.column_stack([z, z**2, z[:, 0] * z[:, 1]])
+
+    def draws(self, n: int, seed: Any) -> np.ndarray:
+        """n exact draws, (n, 2), but for a cell's width."""
+        rng = np.random.default_rng(seed)
+        cell = np.ptp(self.theta, axis=0) / (POINTS - 1)
+        nodes = self.theta[np.searchsorted(self._rank, rng.random(n) * self._rank[-1])]
+        return nodes + cell * (rng.random((n, 2)) - 0.5)

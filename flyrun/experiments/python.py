@@ -1,0 +1,74 @@
+"""`flyrun.run`: an experiment, its table and its draws, as an object."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.runner import store
+from flyrun.ground.errors import ConfigError, FlyrunError
+from flyrun.ground.exit_codes import DONE
+from flyrun.ground.schema import did_you_mean, listing
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+
+def run(experiment: str, overrides: Sequence[str] = (), config_dirs: Sequence[str | Path] = ()) -> "Run":
+    """Run an experiment, as `flyrun experiment=NAME OVERRIDES` does; what is stored is not run again.
+
+    overrides: as typed, such as ["protocol=smoke", "only=[regular]"]. config_dirs: further folders with
+    options. Raises ConfigError or DataError for what you can mend, and FlyrunError where a cell fails.
+    """
+    from flyrun.experiments.report.build import build, summarise  # late: pandas
+    from flyrun.experiments.runner.launch import run as run_cells  # late: numba
+
+    job = compose_job([f"experiment={experiment}", *overrides], config_dirs)
+    result = run_cells(job, None, summarise=summarise)
+    if result.exit_code != DONE:
+        problems = "; ".join(cell.message for cell in result.of("failed", "lost"))
+        raise FlyrunError(f"{experiment}: {problems or 'interrupted'}; what was finished is kept")
+    build(result.run_dir)
+    return Run(result.run_dir)
+
+
+class Run:
+    """A finished run. folder: where its files are, as results/runs/NAME.
+
+    Raises StoreError where that is none, or is a fit's.
+    """
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        self._about = store.read_chains(self.folder)
+
+    @property
+    def arms(self) -> list[str]:
+        """Names of the arms, in the report's order."""
+        return [arm["name"] for arm in self._about["arms"]]
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """The report's table: a row an arm, named by it; unrounded, in the units of table.csv."""
+        import pandas as pd  # late
+
+        rows = json.loads((self.folder / "table.json").read_text(encoding="utf-8"))["rows"]
+        return pd.DataFrame(rows).set_index("arm")
+
+    def draws(self, arm: str) -> "list[xr.DataTree]":
+        """What each seed's chain left, for ArviZ. Raises ConfigError where there is no such arm."""
+        if arm not in self.arms:
+            close = did_you_mean(arm, self.arms)
+            raise ConfigError(f"{arm}: no such arm{close}; there are {listing(self.arms)}")
+        return [cell.tree() for cell in store.open_cells(self.folder) if cell.arm == arm]
+
+    @property
+    def report(self) -> Path:
+        """The page that a browser shows."""
+        return self.folder / "report.html"
+
+    def __repr__(self) -> str:
+        """Where it is, and its arms."""
+        return f"Run({str(self.folder)!r}): {listing(self.arms)}"

@@ -1,0 +1,159 @@
+"""Functionals that arms estimate, one number each, against what they cost: perplexities and the like."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flyrun.experiments.report.arms import ArmResult, Run
+from flyrun.experiments.report.colours import Look
+from flyrun.experiments.report.draws import Draws
+from flyrun.experiments.report.figures import band, common
+from flyrun.experiments.report.metrics import EXACT, Value, table
+from flyrun.experiments.report.section import Plot, Row, Section
+from flyrun.ground.page.figures import axes, legend_below, round_numbers
+from flyrun.ground.page.metrics import Metric, said, word
+from flyrun.ground.page.render import View, known
+
+_COSTS = ("queries", "visits", "span", "seconds")
+_OTHERS = ("step", "effective", *_COSTS)  # of a snapshot, and of weights
+
+
+def summarise(draws: Draws) -> Row:
+    """functionals: names of the estimands that are one number.  of_<name>: their values by snapshot.
+    spent_*: queries, visits and seconds up to there, without what setting up cost.
+    """
+    group = {name: draws.file["estimate"][name][:] for name in draws.names("estimate")}
+    names = [name for name in group if group[name].ndim == 1 and name not in _OTHERS]
+    if not names:
+        return {}
+    setup = draws.facts.get("setup_queries", 0.0)
+    visits, seconds = draws.facts.get("setup_visits", setup), draws.facts.get("setup_s", 0.0)
+    before = {"queries": setup, "visits": visits, "span": setup, "seconds": seconds}
+    spent = {f"spent_{cost}": (group[cost] - before[cost]).tolist() for cost in _COSTS}
+    return {"functionals": names, **spent} | {f"of_{name}": group[name].tolist() for name in names}
+
+
+def names_of(arms: list[ArmResult]) -> list[str]:
+    """The functionals that these arms estimate, each once, those of most arms first."""
+    count = Counter(name for arm in arms for name in arm.cells[0].functionals)
+    return [name for name, _ in count.most_common()]
+
+
+def _step(run: Run, arm: ArmResult) -> str:
+    tuned = arm.infos[0].get("tuning", {})
+    return ", ".join(f"{key} = {value:.3g}" for key, value in tuned.items())
+
+
+def _last(name: str) -> Value:
+    """What the cells stored last under this name, (S,), None where they have none."""
+    return lambda run, arm: np.array([vars(c)[name][-1] for c in arm.cells]) if arm.has(name) else None
+
+
+_EXACT = replace(EXACT, means="whether what is handed in follows the posterior, but for the number of draws")
+_TUNED = word("step", "tuned", of=_step)
+_TOPICS, _BETWEEN = 8, " | "
+
+
+def _top_words(run: Run, arm: ArmResult) -> str:
+    """Of the first topics of the first seed."""
+    return _BETWEEN.join(arm.fact("top_words", [])[:_TOPICS])
+
+
+def _topics(rows: list[Row]) -> list[View]:
+    """The likeliest words of the first arm whose vocabulary is known."""
+    for row in rows:
+        if words := said(row["top_words"]):
+            listed = tuple((str(i), topic) for i, topic in enumerate(words.split(_BETWEEN), 1))
+            return [View(f"Likeliest words of the first topics: {row['arm']}", ("topic", "words"), listed)]
+    return []
+
+
+_COLUMNS = [
+    Metric(
+        "run_visits", "data visited", _last("spent_visits"), "by a seed, set-up left out", by_seed=True,
+        alone=True,
+    ),
+    Metric(
+        "run_queries", "queries", _last("spent_queries"), by_seed=True, alone=True,
+        means="of a seed, set-up left out; the method says what one likelihood evaluation is",
+    ),
+    Metric("run_seconds", "seconds", _last("spent_seconds"), by_seed=True),
+    Metric("setup_queries", "set-up queries"),
+    Metric("setup_s", "set-up s", digits=2),
+    _EXACT,
+]  # fmt: skip
+
+
+def _functionals(names: Iterable[str]) -> list[Metric]:
+    return [Metric(name, name.replace("_", " "), _last(f"of_{name}"), by_seed=True) for name in names]
+
+
+def _metrics(run: Run) -> list[Metric]:
+    named = Metric("functionals", of=lambda run, arm: " ".join(arm.cells[0].functionals))
+    return [
+        named,
+        *_functionals(names_of(SECTION.arms(run))),
+        *_COLUMNS,
+        _TUNED,
+        word("top_words", "", of=_top_words),
+    ]
+
+
+def _views(rows: list[Row]) -> list[View]:
+    names = dict.fromkeys(name for row in rows for name in said(row["functionals"]).split())
+    views = [table("At the end (mean ± sd over seeds)", [*_functionals(names), *_COLUMNS], rows)]
+    tuned = [row for row in rows if said(row["step"])]
+    views += [table("What was tuned", [_TUNED], tuned)] if tuned else []
+    return views + _topics(rows)
+
+
+def _positive(arms: list[ArmResult], name: str, cost: str) -> bool:
+    """Whether all these values have a logarithm, and somewhere a cost that has one."""
+    told = [getattr(cell, f"of_{name}", [1.0]) for arm in arms for cell in arm.cells]
+    spent = [getattr(cell, f"spent_{cost}") for arm in arms for cell in arm.cells if name in cell.functionals]
+    return all(min(values) > 0 for values in told) and any(max(values) > 0 for values in spent)
+
+
+def _against(cost: str, name: str, caption: str) -> Plot:
+    def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
+        several = [one for one in names_of(arms) if sum(one in arm.cells[0].functionals for arm in arms) > 1]
+        # what one arm alone tells is in the table; so is what has no logarithm, as that of an evidence
+        names = [one for one in several or names_of(arms) if _positive(arms, one, cost)]
+        if not names:
+            return None
+        figure, panels = axes(len(names), title, height=1.4 + 2.4 * len(names))
+        for axis, functional in zip(panels, names, strict=True):
+            for arm in (arm for arm in arms if functional in arm.cells[0].functionals):
+                _, values = common(arm, f"spent_{cost}", f"of_{functional}")
+                spent = common(arm, f"spent_{cost}", f"spent_{cost}")[1].mean(axis=0)
+                band(axis, spent, values, styles[arm.name], arm.name, positive=True)
+            truth = arms[0].fact(f"known_{functional}")
+            if known(truth):
+                axis.axhline(truth, color="grey", linewidth=0.8, linestyle=":", label="the truth")
+            axis.set(xscale="log", yscale="log", ylabel=functional.replace("_", " "))
+            round_numbers(axis.yaxis)
+        panels[-1].set_xlabel(name)
+        legend_below(figure, *panels)
+        return figure
+
+    plot.__doc__ = f"{caption} Mean ± 1 sd over seeds; what setting up cost is left out."
+    return plot
+
+
+_FIGURES = {
+    "functionals_visits": _against("visits", "data visited", "What is estimated, against data visited."),
+    "functionals_queries": _against("queries", "likelihood queries", "What is estimated, against queries."),
+}
+
+SECTION = Section(
+    "functionals",
+    place=90,
+    metrics=_metrics,
+    reads=("functionals",),
+    summarise=summarise,
+    views=_views,
+    figures=_FIGURES,
+)

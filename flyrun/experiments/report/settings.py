@@ -1,0 +1,89 @@
+"""What the arms of a run are set to, as typed, and where the paper's are set otherwise."""
+
+import contextlib
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from flyrun.experiments.report.arms import Run
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.page.document import NO_SETTINGS
+from flyrun.ground.page.render import NOTHING, View
+from flyrun.ground.schema import flat, schema, show
+
+_ALL, _UNKNOWN = "all arms", object()
+
+#: arm -> {group.key: value}
+Settings = dict[str, dict[str, Any]]
+
+
+def stored(info: Mapping[str, Any]) -> Settings:
+    """All settings of a run's arms, by its run.json, that decide the draws."""
+    return {arm["name"]: flat(arm.get("settings", {})) for arm in info["arms"]}
+
+
+def split(settings: Settings) -> tuple[dict[str, Any], Settings]:
+    """What all arms are set to alike, and what is each arm's own."""
+    first, *others = settings.values()
+    alike = {key: first[key] for key in first if all(key in one and one[key] == first[key] for one in others)}
+    return alike, {arm: {k: v for k, v in one.items() if k not in alike} for arm, one in settings.items()}
+
+
+def table(run: Run) -> View:
+    """A row for what all arms have alike and one for each: options, and keys that are not at their default.
+
+    Beside them what the paper sets otherwise, of the arms that it has.
+    """
+    settings = {arm: one for arm, one in stored(run.info).items() if one}
+    if not settings:
+        return NO_SETTINGS
+    alike, own = split(_told(settings))
+    paper = {arm: values for arm, values in run.paper_settings.items() if arm in settings}
+    common = run.paper_settings.get("all", {}).items()
+    theirs = {_ALL: dict(one for one in common if any(_differ(settings[arm], *one) for arm in paper))}
+    theirs |= {
+        arm: dict(one for one in v.items() if _differ(settings[arm], *one)) for arm, v in paper.items()
+    }
+    rows = [(_ALL, alike), *own.items()] if len(own) > 1 else [(arm, one | alike) for arm, one in own.items()]
+    cells = [(arm, _words(values), _words(theirs.get(arm, {}))) for arm, values in rows]
+    header = ("arm", "set to, where not the default", "otherwise in the paper")
+    kept = 3 if any(one[2] != NOTHING for one in cells) else 2
+    return View("Settings", header[:kept], tuple(one[:kept] for one in cells))
+
+
+def _differ(settings: dict[str, Any], key: str, value: Any) -> bool:
+    return settings.get(key) != value
+
+
+def _told(settings: Settings) -> Settings:
+    """The options' names, and the keys that are not at their default in an arm of the same option."""
+    known = [(key, value, _option(key, one)) for one in settings.values() for key, value in one.items()]
+    told = {(key, option) for key, value, option in known if _default(key, option) != value}
+    return {
+        arm: {key: value for key, value in one.items() if (key, _option(key, one)) in told}
+        for arm, one in settings.items()
+    }
+
+
+def _option(key: str, settings: dict[str, Any]) -> str:
+    """The option that a key is of; a group of one option has no name."""
+    return str(settings.get(f"{key.partition('.')[0]}.name", "*"))
+
+
+def _default(key: str, option: str) -> Any:
+    """A key's value by default; none for an option's name, and for what is not known here."""
+    group, _, field = key.partition(".")
+    if field == "name":
+        return _UNKNOWN
+    with contextlib.suppress(ConfigError):  # of a package that is not installed
+        return _defaults(group, option).get(field, _UNKNOWN)
+    return _UNKNOWN
+
+
+@functools.cache
+def _defaults(group: str, option: str) -> dict[str, Any]:
+    return flat(schema(group, option).defaults())
+
+
+def _words(values: dict[str, Any]) -> str:
+    return " ".join(f"{key.removesuffix('.name')}={show(value)}" for key, value in values.items()) or NOTHING

@@ -1,0 +1,75 @@
+"""Outcomes of `flyrun prove` of other packages' choices, kept in the cache by a digest of what was proven."""
+
+import contextlib
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from flyrun.experiments.config import plugins
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.config.sampler import Sampler
+from flyrun.experiments.runner.store import CellInfo
+from flyrun.experiments.samplers.method import Facts
+from flyrun.ground import files, paths
+from flyrun.ground.numerics import code_digest
+from flyrun.ground.schema import Choice
+
+
+def judged(arm: Arm, facts: Facts) -> Facts:
+    """The facts of an arm with what is known of its exactness, and the names of the proofs that it hangs on.
+
+    What the method says counts where it is no, and of flyrun's own choices. Of another package's sampler,
+    likelihood or prior, this arm's or of an arm that it makes use of, nobody knows unless its class says
+    `exact` and its proof, as its sources and settings are now, has passed.
+    """
+    awaited = _awaited(arm)
+    if not facts.exact or awaited == []:
+        return facts
+    more = {**facts.more, "proofs": awaited} if awaited else facts.more
+    return replace(facts, exact=True if awaited and all(map(passed, awaited)) else None, more=more)
+
+
+def settled(info: CellInfo) -> CellInfo:
+    """A cell's cell.json, exact where the proofs that it hangs on have passed since."""
+    facts = info.get("facts", {})
+    awaited = facts.get("proofs") if facts.get("exact", False) is None else None
+    if awaited and all(map(passed, awaited)):
+        return {**info, "facts": {**facts, "exact": True}}
+    return info
+
+
+def _awaited(arm: Arm) -> list[str] | None:
+    """Names of the proofs that an arm's exactness hangs on; None where a class does not say that it is."""
+    arms = [arm, *arm.sampler.inner_arms(arm), *arm.sampler.needed_arms(arm)]
+    chosen = [one for each in arms for one in (each.sampler, each.model, each.prior) if one is not None]
+    foreign = [one for one in chosen if plugins.is_foreign(one)]
+    return list(dict.fromkeys(map(name, foreign))) if all(one.exact for one in foreign) else None
+
+
+def name(choice: Choice) -> str:
+    """Name of a choice's proof: group, name and digest of its sources and settings."""
+    modules = [type(choice).__module__, choice.path_of_code]
+    modules += [choice.path_of_family] if isinstance(choice, Sampler) else []
+    text = json.dumps([code_digest.of_modules(modules), choice.settings()], sort_keys=True)
+    return f"{choice.group}-{choice.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def passed(name: str) -> bool:
+    """Whether a proof of this name is kept and says so."""
+    with contextlib.suppress(files.DamagedFile, AttributeError):
+        return files.read_json(_place(name)).get("passed") is True
+    return False
+
+
+def keep(choice: Choice, found: bool, lines: list[str]) -> Path:
+    """Keep a proof's outcome and what it printed; where. StoreError where the cache cannot be written."""
+    place = _place(name(choice))
+    with files.writing(place, "name a folder that can be written in FLYRUN_CACHE"):
+        files.make_folder(place.parent)
+        files.write_json(place, {"passed": found, "settings": choice.settings(), "said": lines})
+    return place
+
+
+def _place(name: str) -> Path:
+    return paths.cache_dir("proofs") / f"{name}.json"

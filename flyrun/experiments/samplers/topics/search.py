@@ -1,0 +1,59 @@
+"""Step sizes by search: all candidates learn from the same documents, validation documents choose.
+
+All methods are searched alike: so many candidates, so many passes each, from one seed that no arm runs. What
+it costs is part of the set-up.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.models.lda import Lda
+from flyrun.ground import files
+from flyrun.ground.numerics import code_digest
+
+Step = tuple[float, float, float]
+SEED = 2**31 - 1
+DECAYS = tuple((tau**-kappa, tau, kappa) for tau in (1.0, 10.0, 64.0) for kappa in (0.5, 0.7, 0.9))
+"""Candidates (t + τ)^−κ, t from 0, as a(1 + t/b)^−c: for steps that are shares."""
+
+
+class Found(NamedTuple):
+    """The step (a, b, c) of a(1 + t/b)^−c that was chosen; all that were tried, with perplexities; cost."""
+
+    step: Step | None = None
+    tried: list[list[float]] = []  # noqa: RUF012  never written to
+    queries: int = 0
+    visits: int = 0
+    seconds: float = 0.0
+
+
+def best(arm: Arm, problem: Lda, candidates: Sequence[Step], folder: Path) -> Found:
+    """Search, or recall what was found from `folder`."""
+    choices = [choice.key_settings() for choice in (arm.dataset, arm.model, arm.sampler)]
+    code = [code_digest.of_modules(arm.code()), arm.dataset.code.fingerprint(arm.dataset)]
+    key = hashlib.sha256(json.dumps([choices, code], sort_keys=True).encode()).hexdigest()[:12]
+    path = folder / f"step-{key}.json"
+    try:
+        found = files.read_json(path)
+        return Found(**found | {"step": tuple(found["step"])})
+    except (files.DamagedFile, KeyError, TypeError):
+        pass
+    started, tried, spent = time.perf_counter(), [], np.zeros(2)
+    for step in candidates:
+        method = arm.sampler.build(arm, problem, step)
+        steps = max(1, round(arm.sampler.search_passes * method.batches.in_epoch))
+        state, records = method.advance(method.init(SEED), steps)
+        tried.append([*step, method.perplexity(state, problem.data.valid)])
+        spent += [np.sum(records[name]) for name in ("queries", "visits")]
+    chosen = min(tried, key=lambda one: one[-1])[:3]
+    queries, visits = map(int, spent)
+    found = Found(tuple(chosen), tried, queries, visits, time.perf_counter() - started)
+    files.keep(files.write_json, path, found._asdict())
+    return found

@@ -1,0 +1,1 @@
+"""Families of regression models, one a file: what they say is told in flyrun/families/family.py."""

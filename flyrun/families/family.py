@@ -1,0 +1,174 @@
+"""What a family of regression models says of itself, once, for numbers and arrays alike.
+
+A datum has K predictors p_1 … p_K, none of them bounded. The first are linear predictors, a row times its
+coefficients plus the row's offset; the others are auxiliary numbers, alike for all rows: linear predictors
+whose design is the column of ones. log L = w·[log_density(y, trials, p) + alone(y, trials, a)] up to terms
+of y alone; w counts how often a row is there.
+
+Functions take y, trials and each predictor as numbers or arrays that broadcast together, and work element by
+element. A file of flyrun/families holds one family, FAMILY; its name is the file's.
+"""
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from flyrun.families.domains import Domain
+from flyrun.ground.numerics.special import Numbers
+
+#: the scale on which coefficients add up
+Link = Literal["identity", "log", "logit", "probit"]
+Derivatives = tuple[tuple[Numbers, ...], tuple[tuple[Numbers, ...], ...]]
+
+
+class LogGamma(NamedTuple):
+    """The prior of a = log s where s ~ Gamma(shape, rate): of shape 1 an exponential of mean 1/rate."""
+
+    shape: float
+    rate: float
+
+    def log_density(self, a: Numbers) -> Numbers:
+        """Of a, with the Jacobian of the logarithm."""
+        level = self.shape * math.log(self.rate) - math.lgamma(self.shape)
+        return level + self.shape * a - self.rate * np.exp(a)
+
+    def derivatives(self, a: Numbers) -> tuple[Numbers, Numbers]:
+        """The slope and minus the second derivative by a."""
+        rise = self.rate * np.exp(a)
+        return self.shape - rise, rise
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One a."""
+        return math.log(max(rng.gamma(self.shape, 1.0 / self.rate), 1e-300))
+
+    def __str__(self) -> str:
+        """The distribution of s, as people write it."""
+        if self.shape == 1.0:
+            return f"exponential({self.rate:g})"
+        return f"gamma({self.shape:g}, {self.rate:g})"
+
+
+class Normal(NamedTuple):
+    """The prior a ~ N(mean, sd²)."""
+
+    mean: float
+    sd: float
+
+    def log_density(self, a: Numbers) -> Numbers:
+        """Of a."""
+        return -0.5 * ((a - self.mean) / self.sd) ** 2 - math.log(self.sd) - 0.5 * math.log(2.0 * math.pi)
+
+    def derivatives(self, a: Numbers) -> tuple[Numbers, Numbers]:
+        """The slope and minus the second derivative by a."""
+        return (self.mean - a) / self.sd**2, np.full(np.shape(a), self.sd**-2)
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One a."""
+        return rng.normal(self.mean, self.sd)
+
+    def __str__(self) -> str:
+        """As people write it."""
+        return f"normal({self.mean:g}, {self.sd:g})"
+
+
+class Auxiliary(NamedTuple):
+    """An auxiliary number. name: of what people read, as phi; prior: of a; own: the name of a, where it is
+    not as `sampled` makes it; of: what a is of what people read, where the prior is not of that itself.
+    """
+
+    name: str
+    prior: LogGamma | Normal
+    own: str = ""
+    of: str = ""
+
+    @property
+    def sampled(self) -> str:
+        """The name of a."""
+        return self.own or (f"log_{self.name}" if isinstance(self.prior, LogGamma) else self.name)
+
+
+def _nothing(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
+    return 0.0
+
+
+def _no_auxiliary(levels: int, sd: float) -> tuple[Auxiliary, ...]:
+    return ()
+
+
+def exponentials(a: np.ndarray) -> np.ndarray:
+    """What people read of auxiliary numbers a, (..., A), that are all logarithms."""
+    return np.exp(a)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family.
+
+    words: what a fit is called, as "Poisson regression". domain: what its target may hold.
+    log_density(y, trials, p): the part that depends on linear predictors.
+    derivatives(y, trials, p): its slopes by p, K of them, and minus its second derivatives, K by K.
+    alone(y, trials, a), alone_derivatives(y, trials, a): the same of the part that depends on auxiliary
+    numbers alone, apart so that rows of equal y and trials share it.
+    slopes_into(y, trials, p, out): its slopes by p into out[0], out[1] …, for a family whose number of
+    predictors the data decide; nothing is apart from it.
+    auxiliary(levels, sd): the auxiliary numbers of a target of so many levels (0 of numbers) and this sd.
+    linear(levels): how many linear predictors there are.
+    contrasts(levels): what takes linear predictors, K of them, to those that people read, (K, K), each a
+    difference of two that have the same prior; None where they are the same.
+    start(y, trials, offset, weights): predictors to begin a search from, as if no column mattered, (K,).
+    read(a): what people read of auxiliary numbers, (..., A); names are the auxiliary ones'.
+    unread(read): auxiliary numbers of what is read of them, the inverse of that.
+    constant(y, trials): what log_density and alone leave out, terms of y alone.
+    draw(rng, trials, p): targets y at predictors.
+    intercept: whether rows have the column of ones; cutpoints stand in for it.
+    one_mode: whether log_density and alone are concave, so that the posterior has one mode.
+    by_sums: whether sums over rows are all that the likelihood needs, as of normal noise.
+    outliers: whether rows far off count little: a few rows fitted exactly may make a mode of their own.
+    grouped: whether log_density is concave by η alone, so that effects of groups are integrated out of it.
+    cumulant: A, where log_density = y·η − A(η) of each trial: "exp" e^η, "softplus" log(1 + e^η); else "".
+    """
+
+    name: str
+    words: str
+    domain: Domain
+    link: Link
+    log_density: Callable[[Numbers, Numbers, Sequence[Numbers]], Numbers]
+    derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives]
+    start: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    draw: Callable[[np.random.Generator, Any, Sequence[Numbers]], Numbers]
+    auxiliary: Callable[[int, float], tuple[Auxiliary, ...]] = _no_auxiliary
+    alone: Callable[[Numbers, Numbers, Sequence[Numbers]], Numbers] = _nothing
+    alone_derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives] | None = None
+    slopes_into: Callable[[Numbers, Numbers, Sequence[Numbers], np.ndarray], None] | None = None
+    read: Callable[[np.ndarray], np.ndarray] = exponentials
+    unread: Callable[[np.ndarray], np.ndarray] = np.log
+    constant: Callable[[np.ndarray, Any], np.ndarray | float] = lambda y, trials: 0.0
+    linear: Callable[[int], int] = lambda levels: 1
+    contrasts: Callable[[int], np.ndarray] | None = None
+    intercept: bool = True
+    one_mode: bool = True
+    by_sums: bool = False
+    outliers: bool = False
+    grouped: bool = False
+    cumulant: Literal["", "exp", "softplus"] = ""
+
+    @property
+    def target(self) -> str:
+        """The name of its domain, a dataset's task."""
+        return self.domain.name
+
+
+def names() -> list[str]:
+    """The families there are, one a file."""
+    files = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")}
+    return sorted(files - {"domains", "family", "options"})
+
+
+def family(name: str) -> Family:
+    """The family of flyrun/families/<name>.py."""
+    return importlib.import_module(f"flyrun.families.{name}").FAMILY

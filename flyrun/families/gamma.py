@@ -1,0 +1,65 @@
+"""Numbers above 0 of mean μ = e^η and shape α = e^a.
+
+log L = α(a − η − z) − log Γ(α) + (α − 1)·log y, z = y/μ.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from flyrun.families import domains
+from flyrun.families.family import Auxiliary, Derivatives, Family, LogGamma
+from flyrun.ground.numerics.special import Numbers, digamma, log_gamma, trigamma
+
+
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
+    """Of y > 0: the part with η."""
+    return -np.exp(p[1]) * (p[0] + y * np.exp(-p[0]))
+
+
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
+    """Of that part, by η and log α."""
+    shape, share = np.exp(p[1]), y * np.exp(-p[0])
+    rise, whole = shape * (share - 1.0), shape * (p[0] + share)
+    return (rise, -whole), ((shape * share, -rise), (-rise, whole))
+
+
+def alone(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
+    """The part without η."""
+    shape = np.exp(a[0])
+    return shape * a[0] - log_gamma(shape) + (shape - 1.0) * np.log(y)
+
+
+def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Derivatives:
+    """Of that part, by log α."""
+    shape = np.exp(a[0])
+    rise = shape * (a[0] + 1.0 - digamma(shape) + np.log(y))
+    return (rise,), ((shape * (shape * trigamma(shape) - 1.0) - rise,),)
+
+
+def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The log of the mean, by e^offset; α = 1."""
+    return np.array([np.log((weights @ y) / (weights @ np.exp(offset))), 0.0])
+
+
+def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
+    """Numbers above 0; inf where they are too large for a number."""
+    with np.errstate(all="ignore"):  # on the log scale, where neither mean nor share overflows
+        shape = np.clip(np.exp(p[1]), 1e-300, 1e300)
+        log_share = np.log(rng.standard_gamma(shape, np.broadcast(*p[:2]).shape) / shape)
+        return np.maximum(np.exp(p[0] + log_share), 1e-300)
+
+
+FAMILY = Family(
+    "gamma",
+    "gamma regression",
+    domains.POSITIVE,
+    "log",
+    log_density,
+    derivatives,
+    start,
+    draw,
+    auxiliary=lambda levels, sd: (Auxiliary("shape", LogGamma(1.0, 0.5)),),
+    alone=alone,
+    alone_derivatives=alone_derivatives,
+)

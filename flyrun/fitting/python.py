@@ -1,0 +1,306 @@
+"""`flyrun.fit` and `flyrun.load`: the exact posterior of a table, as an object."""
+
+import argparse
+import contextlib
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flyrun.fitting import comparisons, engine, finished, loo, predict, priors, ratios, stored
+from flyrun.fitting.bars import Bar
+from flyrun.fitting.formula_sides import merged
+from flyrun.fitting.groups import stored_effects
+from flyrun.fitting.request import ELSEWHERE, LISTS, Budget, Clock, Request
+from flyrun.fitting.scan import many_files
+from flyrun.ground import files, netcdf, run_files
+from flyrun.ground.errors import ConfigError
+from flyrun.tables import frames
+from flyrun.tables.layout import Layout
+from flyrun.tables.options import ROLES, listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+_ROWS = 12  # of a summary that is shown where a Fit is
+
+
+def fit(
+    data: Any,
+    target: str,
+    *,
+    model: str | None = None,
+    priors: Mapping[str, str] | None = None,
+    prior_scale: float = Request.prior_scale,
+    budget: float = 600.0,
+    name: str | None = None,
+    results_dir: str = Request.results_dir,
+    fresh: bool = False,
+    **table: Any,
+) -> "Fit":
+    """Draw from the exact posterior of a regression, as `flyrun fit` does.
+
+    data: a frame of pandas, polars or Arrow, or a file's name. target: the column to explain, or a formula,
+    as "died ~ age * C(sex) + (1 | clinic)". model: by the target, if not given.
+    priors: by term, as {"age": "normal(0, 1)"}, per unit of its column. prior_scale: sd of the other
+    coefficients' priors, per sd of a column. budget: seconds for chains, where weighted draws do not serve.
+    name: of the folder in results_dir/runs that keeps draws and report; without one they go as the Fit goes.
+    fresh: replace what is in that folder.
+    table: offset, exposure, trials, weights: names of columns; features, drop, categorical, numeric, na:
+    lists of names; reference: by category, as {"arm": "placebo"}; missing="drop"; decimal, encoding and rows,
+    of files.
+    Raises ConfigError or DataError, in one line, for what you can mend; warns where chains do not agree.
+    """
+    folder = None
+    if name is None:
+        folder = tempfile.TemporaryDirectory(prefix="flyrun-fit-")
+        results_dir, name = folder.name, "fit"
+    settings = _settings(table)
+    groups: tuple[Bar, ...] = ()
+    if "~" in target:
+        target, settings, groups = merged(target, settings)
+    with _named(data) as file:
+        request = Request(
+            file,
+            target,
+            model=model,
+            table=settings,
+            prior_scale=prior_scale,
+            priors=tuple(typed_prior(term, one) for term, one in (priors or {}).items()),
+            budget=Budget(budget),
+            name=name,
+            results_dir=results_dir,
+            fresh=fresh,
+            groups=groups,
+        )
+        answer = _answer(request)
+    made = Fit(stored.write(answer), data, folder)
+    if folder is None:  # which may be looked into later
+        made.write_report()
+    if answer.doubt:
+        warnings.warn(f"{answer.doubt}: see checks()", stacklevel=2)
+    return made
+
+
+def _answer(request: Request) -> engine.Answer:
+    """Of one scan, where the table is many files or one too large."""
+    files.refuse_unwritable(request.folder, ELSEWHERE)
+    if many_files.wanted(request):
+        return many_files.answer(request, None)
+    return engine.answer(stored.asked(request), Clock().spent(request.budget))
+
+
+def load(folder: str | Path) -> "Fit":
+    """A finished fit, by the folder that `flyrun fit` or `fit(name=…)` left: results/runs/NAME.
+
+    Raises ConfigError where no fit is there.
+    """
+    return Fit(Path(folder).expanduser())
+
+
+class Fit:
+    """A posterior: its draws, what they say, and what vouches for them. folder: where its files are."""
+
+    def __init__(self, folder: Path, data: Any = None, temporary: Any = None):
+        self.folder = folder
+        self._about = stored.about(folder)
+        self._data = data
+        self._temporary = temporary  # removes the folder when it is collected
+
+    @property
+    def posterior(self) -> "xr.DataTree":
+        """The draws, for ArviZ: beta (chain, draw, coefficient), on the columns' own scales."""
+        with netcdf.tree(self.folder / run_files.POSTERIOR) as tree:
+            return tree.load()
+
+    def summary(self, exp: bool = False) -> "pd.DataFrame":
+        """A row a coefficient: mean, sd, ends of the 94 % interval and effective draws.
+
+        exp: of odds ratios (logit) or rate ratios (log link), e to the coefficients, without the intercept:
+        median and interval; of classes against the first. Raises ConfigError for models of other links.
+        """
+        import pandas as pd  # late
+
+        rows = pd.DataFrame(self._about["coefficients"])
+        rows = rows.set_index(["class", "coefficient"] if rows["class"].any() else "coefficient")
+        kept = ["mean", "sd", "q03", "q97", "ess", "ess_bulk", "ess_tail", "rhat"]
+        table = rows[[name for name in kept if name in rows and rows[name].notna().any()]]
+        if not exp:
+            return table
+        layout, link = Layout.from_dict(self._about["layout"]), self._about["link"]
+        name = ratios.name_of(link, layout.target.name, layout.log_target, "exp")
+        beta = self.posterior["posterior"]["beta"].to_numpy()
+        rows = pd.DataFrame(ratios.beside(self._about["coefficients"], beta, link, layout)).set_index(
+            rows.index
+        )
+        found = rows[[name, f"{name}_q03", f"{name}_q97"]].dropna()
+        return found.set_axis([name, "q03", "q97"], axis=1)
+
+    def predict(
+        self,
+        data: Any,
+        kind: str = "mean",
+        interval: float = 0.9,
+        draws: int | None = None,
+        seed: int = 0,
+        new_groups: str = "refuse",
+    ) -> "pd.DataFrame":
+        """Mean, sd and the ends of the central interval of each row's prediction, as `flyrun predict` has it.
+
+        data: a frame with the columns that explain the target. kind: "mean", "chance" of one trial, or
+        "response", new targets. draws: so many of the fit's, by default all. new_groups: "refuse" groups that
+        the fit has not seen, "draw" their effects, as groups differ, or take "zero".
+        Raises DataError for rows that do not fit.
+        """
+        frame = frames.pandas(data)
+        return _warned(
+            predict.predictions(stored.fitted(self.folder), frame, kind, interval, draws, seed, new_groups)
+        )
+
+    @property
+    def groups(self) -> "pd.DataFrame":
+        """Effects of groups, a row each: rows, mean, sd, ends of the 94 % interval, and shrinkage.
+
+        Intercepts are where a slope's column is 0. shrinkage: the effect's posterior variance over that of
+        groups: near 0 a group's own rows decide, near 1 what all groups say. Of two factors
+        with the column of each before. Raises ConfigError for a fit without groups.
+        """
+        import pandas as pd  # late
+
+        effects = stored_effects.read(self.folder / run_files.POSTERIOR, self._about["settings"])
+        if not effects:
+            raise ConfigError("groups: the fit has none; (1 | COLUMN) in its formula makes groups")
+        tables = [one.table() for one in effects]
+        return tables[0] if len(tables) == 1 else pd.concat(tables, keys=[one.bar.group for one in effects])
+
+    def comparisons(self, column: str, interval: float = 0.94, kind: str = "mean") -> "pd.DataFrame":
+        """By how much the expected target changes with a column, averaged over the fit's rows.
+
+        Of a category each level against the reference, of a number one more against what each row has. Of
+        several classes the chance of each. Mean, sd and the ends of the interval, over draws. kind: of
+        successes among trials "mean" is of their number, "chance" of success in one trial; the index's name
+        says which.
+        Raises ConfigError for a column that explains nothing, DataError where the table has changed.
+        """
+        with self._rows() as rows:
+            return _warned(comparisons.differences(self.folder, rows, column, interval, kind))
+
+    def slopes(
+        self, column: str, by: str | None = None, interval: float = 0.94, kind: str = "mean"
+    ) -> "pd.DataFrame":
+        """The derivative of the expected target by a number's column, averaged over rows; by: of each level.
+
+        Columns and errors: as `comparisons`.
+        """
+        with self._rows() as rows:
+            return _warned(comparisons.derivatives(self.folder, rows, column, by, interval, kind))
+
+    @contextlib.contextmanager
+    def _rows(self) -> "Iterator[pd.DataFrame]":
+        """The rows that it was fitted to, as they stand in the table."""
+        if self._data is None or isinstance(self._data, (str, Path)):
+            yield finished.rows(self.folder)
+        else:
+            with _named(self._data) as name:
+                yield finished.rows(self.folder, path=name)
+
+    def loo(self) -> loo.Loo:
+        """How well the fit foretells each row from all others: elpd, its standard error, by row.
+
+        Reads the table again. Raises DataError where it is not there, or not as it was.
+        """
+        if isinstance(self._data, (str, Path)) or self._data is None:
+            return loo.loo(finished.read(self.folder))
+        with _named(self._data) as name:
+            return loo.loo(finished.read(self.folder, path=name))
+
+    @property
+    def priors(self) -> "pd.DataFrame":
+        """The prior of each coefficient, per unit of its column."""
+        import pandas as pd  # late
+
+        rows = [row for row in self._about["coefficients"] if row.get("prior")]
+        return pd.DataFrame({"prior": [row["prior"] for row in rows]}, [row["coefficient"] for row in rows])
+
+    def checks(self) -> dict[str, Any]:
+        """How the draws were made, whether they can be trusted, and what the table says little of."""
+        return {key: self._about[key] for key in ("how", "agreed", "caveats")}
+
+    @property
+    def report(self) -> Path:
+        """The page that a browser shows, made when it is first asked for."""
+        path = self.folder / "report.html"
+        return path if path.exists() else self.write_report()
+
+    def write_report(self) -> Path:
+        """Make report and table from what is stored; the page that a browser shows."""
+        from flyrun.fitting import page  # late: matplotlib
+
+        page.build(self.folder)
+        return self.folder / "report.html"
+
+    def __repr__(self) -> str:
+        """How it was drawn, and the coefficients."""
+        return f"{self._about['how']}\n{self.summary().head(_ROWS).to_string(float_format='{:.4g}'.format)}"
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        table = self.summary().head(_ROWS).to_html(float_format="{:.4g}".format)
+        return f"<p>{self._about['how']}</p>{table}"
+
+
+def difference(one: loo.Loo, other: loo.Loo) -> loo.Difference:
+    """The elpd of one fit's `loo()` less that of another, with its standard error.
+
+    Raises ConfigError where they are not of the same rows.
+    """
+    return loo.difference(one, other)
+
+
+def _warned(found: "pd.DataFrame") -> "pd.DataFrame":
+    """The same, with a warning where its numbers are not finite."""
+    if note := predict.overflow(found):
+        warnings.warn(note, stacklevel=3)
+    return found
+
+
+@contextlib.contextmanager
+def _named(data: Any) -> Iterator[str]:
+    """The name by which the reader of tables finds data."""
+    if isinstance(data, (str, Path)):
+        yield str(data)
+        return
+    with frames.held(frames.pandas(data)) as name:
+        yield name
+
+
+def _settings(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a table as a request has them. TypeError for a name that is no option."""
+    known = {*ROLES, *LISTS, "order", "missing", "decimal", "encoding", "rows"}
+    if unknown := sorted(set(table) - known):
+        raise TypeError(f"fit: unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    found = dict(table)
+    if isinstance(reference := found.get("reference"), Mapping):
+        found["reference"] = [f"{name}={level}" for name, level in reference.items()]
+    if isinstance(order := found.get("order"), Mapping):
+        found["order"] = [
+            f"{name}={','.join(map(listed, map(str, levels)))}" for name, levels in order.items()
+        ]
+    found = {key: _several(value) if key in (*LISTS, "order") else value for key, value in found.items()}
+    if "rows" in found:
+        found["limit"] = found.pop("rows")
+    return found
+
+
+def _several(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(map(str, value))
+
+
+def typed_prior(term: str, prior: str) -> priors.Typed:
+    """A prior by its term. Raises ConfigError with an example for one that cannot be read."""
+    try:
+        return priors.typed(f"{term}: {prior}")
+    except argparse.ArgumentTypeError as error:
+        raise ConfigError(f"priors: {error}") from error

@@ -1,0 +1,1 @@
+"""What a fit of a table and experiments both stand on; it knows neither."""

@@ -1,8 +1,0 @@
-"""Two classes, the second being y = 1: the binomial of one trial a row."""
-
-from dataclasses import replace
-
-from flyrun.data import domains
-from flyrun.models.families import binomial
-
-FAMILY = replace(binomial.FAMILY, name="logistic", words="logistic regression", domain=domains.BINARY)

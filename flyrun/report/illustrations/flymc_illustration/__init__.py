@@ -1,5 +1,0 @@
-"""Figures 1 to 3 of Maclaurin and Adams (2014)."""
-
-from flyrun.report.illustrations.flymc_illustration.figure import FIGURES
-
-__all__ = ["FIGURES"]

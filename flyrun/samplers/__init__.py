@@ -1,3 +1,0 @@
-"""Sampling algorithms, one a file, the paper named on top."""
-
-import flyrun.config.arm  # noqa: F401  plug-ins are registered before any of them imports these files

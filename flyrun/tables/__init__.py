@@ -1,0 +1,1 @@
+"""Tables of your own, read: CSV, Parquet, formulas, categories, the rows that a model takes."""

@@ -1,0 +1,98 @@
+"""The numbers that a likelihood is given for rows, in memory or on shards; layout.py says what each column
+becomes. Shards' rows come as arrays, whose categories are numbers of levels.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flyrun.ground.errors import DataError
+from flyrun.tables.layout import Column, Layout
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def encode(piece: "pd.DataFrame", layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, D) of a piece, and its target with what is beside, (n, 1 + B), all float64.
+
+    The target: ±1, class numbers, standardised values, or counts and the like as they are. Offsets are in the
+    standardised target's unit.
+    """
+    parts = features(_columns(piece, layout), layout.features)
+    rows = np.vstack([*parts, np.full(len(piece), layout.ones)]).T  # in half the time of columns side by side
+    aim = target(_numbers(piece[layout.target.name], layout.target), layout)
+    aim = aim * 2.0 - 1.0 if layout.domain.classes == 2 else aim
+    others = [
+        beside(role, piece[column.name].to_numpy(np.float64), layout.target.sd)
+        for role, column in layout.beside.items()
+    ]
+    return rows, np.column_stack([aim, *others]).astype(np.float64, copy=False)
+
+
+def design(piece: "pd.DataFrame", layout: Layout, what: str = "the new rows") -> np.ndarray:
+    """Features (n, D) of checked rows as coefficients on the columns' own scales take them, ones last."""
+    plain = [replace(column, mean=0.0, sd=1.0) for column in layout.features]
+    parts = features(_columns(piece, layout, what), plain)
+    return np.vstack([*parts, np.ones(len(piece))]).T.astype(np.float64, "C")
+
+
+def features(columns: Sequence[np.ndarray], layout: Sequence[Column]) -> list[np.ndarray]:
+    """What columns (n,) become: a number's (n,), standardised; a category's (levels - 1, n), of 0 and 1."""
+    return [
+        (values - column.mean) / column.sd if column.levels is None else zero_one(values, len(column.levels))
+        for values, column in zip(columns, layout, strict=True)
+    ]
+
+
+def zero_one(codes: np.ndarray, levels: int) -> np.ndarray:
+    """Whether codes (n,) are of each level but the first, (L - 1, n), NaN where a code is."""
+    found = (codes == np.arange(1, levels)[:, None]).astype(np.float64)
+    found[:, np.isnan(codes)] = np.nan
+    return found
+
+
+def target(values: np.ndarray, layout: Layout) -> np.ndarray:
+    """Of values (n,), numbers of levels where it has classes: these, or numbers as they are explained."""
+    aim = layout.target
+    if aim.levels is not None:
+        return values
+    numbers: np.ndarray = ((np.log(values) if layout.log_target else values) - aim.mean) / aim.sd
+    return numbers
+
+
+def beside(role: str, values: np.ndarray, unit: float) -> np.ndarray:
+    """unit: the target's, by which it was divided; an offset is added to the predictor of what it became."""
+    if role in ("offset", "exposure"):
+        return np.asarray(np.log(values) if role == "exposure" else values) / unit
+    return values
+
+
+def copies(columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """How many rows each stands for in columns' means and sds, (n,), of columns by role; None of one each."""
+    counts = [values for role, values in columns.items() if role in ("trials", "weights")]
+    return np.prod(counts, axis=0) if counts else None
+
+
+def _columns(piece: "pd.DataFrame", layout: Layout, what: str = "the file") -> list[np.ndarray]:
+    """What features are made of, (n,) each: a formula's matrix, or the table's own columns."""
+    if layout.formula is not None:
+        from flyrun.tables import formula  # late: few fits have one
+
+        piece = formula.matrix(layout.formula, layout.sources, layout.state).columns(piece, what)
+    return [_numbers(piece[column.name], column) for column in layout.features]
+
+
+def _numbers(values: "pd.Series", column: Column) -> np.ndarray:
+    """A number's values, a category's numbers of levels, (n,)."""
+    import pandas as pd  # late: workers have arrays
+
+    if column.levels is None:
+        return values.to_numpy(np.float64)
+    known: list[Any] = column.levels if column.text else [float(level) for level in column.levels]
+    codes = pd.Categorical(values.astype(str if column.text else np.float64), categories=known).codes
+    if (codes < 0).any():
+        raise DataError(f"column {column.name} holds other values than a moment ago; leave the file as it is")
+    return codes.astype(np.int64)
