@@ -30,8 +30,8 @@ def listed(given: str) -> list[str]:
     whole = Path(given).expanduser()
     if whole.is_file():
         return [str(whole)]
-    found = whole.rglob("*") if whole.is_dir() else map(Path, glob.glob(str(whole), recursive=True))
-    return [str(path) for path in found if path.is_file()]
+    paths = whole.rglob("*") if whole.is_dir() else map(Path, glob.glob(str(whole), recursive=True))
+    return [str(path) for path in paths if path.is_file()]
 
 
 def state(path: str) -> tuple[int, int]:
@@ -58,26 +58,26 @@ def _listed(given: str) -> list[str]:
     from pyarrow import fs  # late: an extra
 
     scheme = given.partition("://")[0]
-    fixed = given[: found.start()] if (found := re.search(r"[*?\[]", given)) else given
+    fixed = given[: wildcard.start()] if (wildcard := re.search(r"[*?\[]", given)) else given
     try:
-        system, inner = _system(fixed.rpartition("/")[0] if found else given)
+        system, inner = _system(fixed.rpartition("/")[0] if wildcard else given)
         about = system.get_file_info(inner)
         if about.is_file:
             return [given]
         inside = system.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=True))
     except OSError as error:
-        said = " ".join(str(error).split())[:160]
+        reason = " ".join(str(error).split())[:160]
         raise DataError(
-            f"{given}: cannot be reached ({said}); look at its name, and at the environment's credentials"
+            f"{given}: cannot be reached ({reason}); look at its name, and at the environment's credentials"
         ) from error
-    files = [f"{scheme}://{one.path}" for one in inside if one.is_file]
-    return [path for path in files if not found or _pattern(given).fullmatch(_plain(path))]
+    files = [f"{scheme}://{info.path}" for info in inside if info.is_file]
+    return [path for path in files if not wildcard or _pattern(given).fullmatch(_plain(path))]
 
 
 def _pattern(given: str) -> re.Pattern[str]:
     """Of a pattern as the shell has it: * and ? stay in a folder, **/ goes through folders."""
-    words = re.escape(_plain(given)).replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*")
-    return re.compile(words.replace(r"\?", "[^/]"))
+    regex = re.escape(_plain(given)).replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*")
+    return re.compile(regex.replace(r"\?", "[^/]"))
 
 
 def _plain(address: str) -> str:

@@ -46,16 +46,16 @@ class Travelled(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Of all of them."""
-        return sum(one.nbytes for one in self)
+        return sum(array.nbytes for array in self)
 
     def where(self, which: np.ndarray) -> "Travelled":
         """Some of them."""
-        return Travelled(*(one[which] for one in self))
+        return Travelled(*(array[which] for array in self))
 
     def unpacked(self, ones: bool) -> "Travelled":
         """As float64, whole numbers apart; with the column of ones where rows have it."""
         x = np.column_stack([self.x, np.ones(len(self.x))]) if ones else self.x
-        wide = (one.astype(np.float64, copy=False) for one in self._replace(x=x))
+        wide = (array.astype(np.float64, copy=False) for array in self._replace(x=x))
         kept = {"copies": self.copies.astype(np.int64), "stage": self.stage}
         return Travelled(*wide)._replace(**kept)
 
@@ -94,7 +94,7 @@ class Sums(NamedTuple):
 
     def core(self, ones: bool) -> Travelled:
         """Its rows, unpacked; see `unpacked`."""
-        return Travelled.together(own.where(own.copies == 0) for own in self.travelled).unpacked(ones)
+        return Travelled.together(part.where(part.copies == 0) for part in self.travelled).unpacked(ones)
 
     def sampled(self, ones: bool, most: int) -> Iterator[Travelled]:
         """Those that are not the core's, unpacked, from so many rows to twice as many at a time."""
@@ -165,20 +165,20 @@ class SumLook(Look):
         ends = at_ends.none()
         key = [self.seed, 1 + self.centre.stage, block.number, part.number]
         rng = np.random.default_rng(key if part.number else key[:3])
-        found = []
-        for x, y, beside, _, own, lost in self.encoding.batches(block, part):
-            a, bend, left = sites.of(as_rows(x, y, beside, self.encoding.parts))
+        picked = []
+        for x, y, beside, _, sum_x, lost in self.encoding.batches(block, part):
+            a, curvatures, left = sites.of(as_rows(x, y, beside, self.encoding.parts))
             index, count, intensity, core = self._pick(left, rng)
             kappa += float(left[~core].sum())
             if len(index):
-                kept = (a[:, index].T, bend[:, index].T)
+                kept = (a[:, index].T, curvatures[:, index].T)
                 own_x = x[: len(self.encoding.mean), index].T
-                found.append((own_x, y[index], beside[:, index].T, count, intensity, *kept))
+                picked.append((own_x, y[index], beside[:, index].T, count, intensity, *kept))
             if core.any():
-                a[:, core], bend[:, core] = 0.0, 0.0
-            _add(slope, curvature, x, a, bend, sites.pairs, linear)
+                a[:, core], curvatures[:, core] = 0.0, 0.0
+            _add(slope, curvature, x, a, curvatures, sites.pairs, linear)
             if (each := self.encoding.copies(beside)) is None:
-                total += own
+                total += sum_x
                 square += np.vecdot(x, x)
                 y_sums += y.sum(), y @ y
                 copies += len(y)
@@ -193,8 +193,8 @@ class SumLook(Look):
             n, dropped = n + len(y), dropped + lost
         shapes = [(0, len(self.encoding.mean)), (0,), (0, len(self.encoding.parts)), (0,), (0,)]
         shapes += [(0, sites.predictors), (0, len(sites.pairs))]
-        columns = zip(*found, strict=True) if found else ([np.empty(shape)] for shape in shapes)
-        rows = [_packed(np.concatenate(own), kinds) for own, kinds in zip(columns, _KINDS, strict=True)]
+        columns = zip(*picked, strict=True) if picked else ([np.empty(shape)] for shape in shapes)
+        rows = [_packed(np.concatenate(pieces), kinds) for pieces, kinds in zip(columns, _KINDS, strict=True)]
         rows.append(np.full(len(rows[0]), self.centre.stage, np.int8))
         sums = (slope, curvature, kappa, total, square, other, y_sums, ends)
         return Sums(n, dropped, copies, *sums, (Travelled(*rows),))
@@ -211,11 +211,11 @@ class SumLook(Look):
         come = arrived < intensity[likely]
         drawn = likely[come]
         count = 1 + rng.poisson(intensity[drawn] - arrived[come])
-        own = np.flatnonzero(core)
-        index = np.concatenate([own, drawn])
+        kept = np.flatnonzero(core)
+        index = np.concatenate([kept, drawn])
         order = np.argsort(index, kind="stable")
-        counts = np.concatenate([np.zeros(len(own), int), count])[order]
-        rates = np.concatenate([np.zeros(len(own)), intensity[drawn]])[order]
+        counts = np.concatenate([np.zeros(len(kept), int), count])[order]
+        rates = np.concatenate([np.zeros(len(kept)), intensity[drawn]])[order]
         return index[order], counts, rates, core
 
 
@@ -234,22 +234,22 @@ class AtEnds:
         """Of some rows. x (T, n): their columns of two values, 0 or 1; trials: (n,) or a number; copies (n,):
         None where all count.
         """
-        found = self.none()
+        counts = self.none()
         if self.ends:
             marked = identified.marks(self.ends, y, trials, 1.0 if copies is None else copies)
             marked = marked.astype(np.float32)
-            found[:, self.two] = marked @ (x > 0.5).astype(np.float32).T
-            found[:, -1] = marked.sum(axis=1)
-        return found
+            counts[:, self.two] = marked @ (x > 0.5).astype(np.float32).T
+            counts[:, -1] = marked.sum(axis=1)
+        return counts
 
 
 def _packed(values: np.ndarray, kinds: tuple[Any, ...]) -> np.ndarray:
-    """The same numbers in the first kind that holds each, or the last."""
+    """The same numbers, (m, …), in the first kind that holds each, or the last."""
     *smaller, last = kinds
     with np.errstate(invalid="ignore", over="ignore"):
         each = (values.astype(kind) for kind in smaller)
-        found = next((own for own in each if (own == values).all()), None)
-        return values.astype(last, copy=False) if found is None else found
+        packed = next((narrow for narrow in each if (narrow == values).all()), None)
+        return values.astype(last, copy=False) if packed is None else packed
 
 
 def _other(x: np.ndarray) -> np.ndarray:
@@ -274,11 +274,11 @@ def _add(
     curvature: np.ndarray,
     x: np.ndarray,
     a: np.ndarray,
-    bend: np.ndarray,
+    curvatures: np.ndarray,
     pairs: list[tuple[int, int]],
     linear: int,
 ) -> None:
-    """Add a batch's slopes and bends by the coefficients and auxiliary numbers."""
+    """Add slopes and curvatures, (P,), (P, P), of a batch x (D, n) by coefficients and auxiliary numbers."""
     width = len(x)
     place = [
         slice(k * width, (k + 1) * width) if k < linear else linear * (width - 1) + k for k in range(len(a))
@@ -287,11 +287,11 @@ def _add(
         slope[at] += x @ a[j] if j < linear else a[j].sum(dtype=np.float64)
     for i, (j, k) in enumerate(pairs):
         if k < linear:
-            both = _products(x, bend[i])
+            both = _products(x, curvatures[i])
         elif j < linear:
-            both = x @ bend[i]
+            both = x @ curvatures[i]
         else:
-            both = bend[i].sum(dtype=np.float64)
+            both = curvatures[i].sum(dtype=np.float64)
         curvature[place[j], place[k]] += both
         if j != k:
             curvature[place[k], place[j]] += both.T if k < linear else both
@@ -318,7 +318,7 @@ class Products(NamedTuple):
 
     @property
     def y(self) -> np.ndarray:
-        """Σ of targets and of their squares."""
+        """Σ of targets and of their squares, (2,)."""
         return self.gram[[-2, -1], -1]
 
     def plus(self, other: "Products") -> "Products":

@@ -141,9 +141,9 @@ class _Session:
         if error is None:
             raise OSError("cancelled")
         if not isinstance(error, (distributed.KilledWorker, OSError)):
-            said = f"{type(error).__name__}: {error}"
+            failure = f"{type(error).__name__}: {error}"
             raise FlyrunError(
-                f"executor=dask: a worker failed ({said}); install the same flyrun there as here"
+                f"executor=dask: a worker failed ({failure}); install the same flyrun there as here"
             ) from error
         deaths[k] += 1
         if deaths[k] > _REDONE:

@@ -35,12 +35,12 @@ class Encoding:
     @cached_property
     def mean(self) -> np.ndarray:
         """Of columns, taken off them, (D,)."""
-        return np.array([one.mean for one in self.layout.features for _ in one.encoded])
+        return np.array([column.mean for column in self.layout.features for _ in column.encoded])
 
     @cached_property
     def sd(self) -> np.ndarray:
         """Of columns, which they are divided by, (D,)."""
-        return np.array([one.sd for one in self.layout.features for _ in one.encoded])
+        return np.array([column.sd for column in self.layout.features for _ in column.encoded])
 
     @property
     def ones(self) -> bool:
@@ -58,14 +58,14 @@ class Encoding:
         """Of a formula, whose matrix's columns these are."""
         if (text := self.layout.formula) is None:
             return None
-        names = tuple(one.name for one in self.layout.features)
+        names = tuple(column.name for column in self.layout.features)
         return Terms(text, self.layout.sources, self.layout.state, names)
 
     @property
     def levels(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Of categories that are read as numbers of their levels, the reference first."""
-        text = [self.layout.target] if self.layout.target.text else []
-        return tuple((one.name, tuple(one.levels)) for one in [*self.layout.columns, *text] if one.levels)
+        columns = [*self.layout.columns, *([self.layout.target] if self.layout.target.text else [])]
+        return tuple((column.name, tuple(column.levels)) for column in columns if column.levels)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class Encoding:
     def all_columns(self) -> tuple[str, ...]:
         """As they are read: features, those beside, the target."""
         read = [*self.layout.columns, *self.layout.beside.values(), self.layout.target]
-        return tuple(one.name for one in read)
+        return tuple(column.name for column in read)
 
     def batches(self, block: Block, part: Part) -> Iterator["Batch"]:
         """The rows of a part, at most BATCH at a time, which share their room."""
@@ -95,18 +95,18 @@ class Encoding:
             x = room if len(y) == BATCH else np.ones((len(room), len(y)), np.float32)
             d = 0
             for column, about in zip(columns, features, strict=True):
-                own, taken = column[rows], len(about.encoded)
+                values, taken = column[rows], len(about.encoded)
                 if about.levels is not None:
-                    x[d : d + taken] = zero_one(own, len(about.levels))
+                    x[d : d + taken] = zero_one(values, len(about.levels))
                 elif single[d]:
-                    x[d] = own
+                    x[d] = values
                 else:
-                    np.subtract(own, self.mean[d], out=x[d], dtype=np.float64, casting="unsafe")
+                    np.subtract(values, self.mean[d], out=x[d], dtype=np.float64, casting="unsafe")
                 d += taken
             x[:d] -= centre
             x[:d] *= scale
             total = x @ np.ones(len(y), np.float32)  # BLAS takes a third of the time that np.sum does
-            beside = np.array([one[rows] for one in others], np.float64).reshape(len(others), len(y))
+            beside = np.array([other[rows] for other in others], np.float64).reshape(len(others), len(y))
             if not (np.isfinite(total).all() and np.isfinite(y.sum() + beside.sum())):
                 kept = complete(x, y, beside, where, place, self.missing)
                 x, y, place = np.ascontiguousarray(x[:, kept]), y[kept], place[kept]
@@ -131,13 +131,13 @@ class Encoding:
 
     def others(self, beside: np.ndarray, where: str) -> np.ndarray:
         """Columns beside the features, (B, n), as rows have them; DataError for what they cannot hold."""
-        found = beside.copy()
+        converted = beside.copy()
         for k, (role, column) in enumerate(self.layout.beside.items()):
             if role != "offset" and (refusal := domains.BESIDE[role].refusal(beside[k])):
-                said = f"{role} {column.name} is {plain(beside[k][refusal[0]])}, but {refusal[1]}"
-                raise DataError(f"{where}: {said}; mend the file, or leave the column out")
-            found[k] = encode.beside(role, beside[k], self.layout.target.sd)
-        return found
+                message = f"{role} {column.name} is {plain(beside[k][refusal[0]])}, but {refusal[1]}"
+                raise DataError(f"{where}: {message}; mend the file, or leave the column out")
+            converted[k] = encode.beside(role, beside[k], self.layout.target.sd)
+        return converted
 
     def copies(self, beside: np.ndarray) -> np.ndarray | None:
         """How many each row counts for in columns' means and sds, (n,); None where all count alike."""
@@ -148,29 +148,29 @@ class Encoding:
         return beside[self.parts.index("trials")] if "trials" in self.parts else 1.0
 
     def targets(self, y: np.ndarray, where: str, beside: np.ndarray) -> np.ndarray:
-        """Of 0 and 1, class numbers, or numbers; DataError for one that the model does not take."""
+        """Of 0 and 1, class numbers, or numbers, (n,); DataError for one that the model does not take."""
         if values := self.values:
             codes = np.minimum(np.searchsorted(values, y), len(values) - 1)
             bad = np.asarray(values)[codes] != y
-            said = f"the pilot met {len(values)} values, and this is none of them"
-            refusal, made = (int(np.argmax(bad)), said) if bad.any() else None, codes.astype(np.float64)
+            message = f"the pilot met {len(values)} values, and this is none of them"
+            refusal, numbers = (int(np.argmax(bad)), message) if bad.any() else None, codes.astype(np.float64)
         else:
             trials = beside[self.parts.index("trials")] if "trials" in self.parts else None
-            refusal, made = self.layout.domain.refusal(y, trials), y
+            refusal, numbers = self.layout.domain.refusal(y, trials), y
         if refusal is not None:
-            said = f"target {self.layout.target.name} is {plain(y[refusal[0]])}, but {refusal[1]}"
-            raise DataError(f"{where}: {said}; mend the file, or choose another --model")
-        return encode.target(made, self.layout)
+            message = f"target {self.layout.target.name} is {plain(y[refusal[0]])}, but {refusal[1]}"
+            raise DataError(f"{where}: {message}; mend the file, or choose another --model")
+        return encode.target(numbers, self.layout)
 
 
 def scaled(columns: Sequence[Column], mean: np.ndarray, sd: np.ndarray, two: np.ndarray) -> list[Column]:
     """Columns with the means and sds of what they become, (D,) each. two: (D,), those of two values."""
-    numbers, found = iter(zip(mean.tolist(), sd.tolist(), two.tolist(), strict=True)), list[Column]()
+    numbers, rescaled = iter(zip(mean.tolist(), sd.tolist(), two.tolist(), strict=True)), list[Column]()
     for column in columns:
         (m, s, ends), *_ = [next(numbers) for _ in column.encoded]
         of_number = replace(column, mean=m, sd=s, low=m * ends, high=(m + s) * ends)
-        found.append(of_number if column.levels is None else column)
-    return found
+        rescaled.append(of_number if column.levels is None else column)
+    return rescaled
 
 
 class Batch(NamedTuple):
@@ -219,8 +219,8 @@ class Sample(NamedTuple):
 
     def plus(self, other: "Sample") -> "Sample":
         """Both."""
-        own, more = self[:-1], other[:-1]
-        x, y, beside, chance = (np.concatenate(pair) for pair in zip(own, more, strict=True))
+        first, more = self[:-1], other[:-1]
+        x, y, beside, chance = (np.concatenate(pair) for pair in zip(first, more, strict=True))
         return Sample(x, y, beside, chance, self.read + other.read)
 
 

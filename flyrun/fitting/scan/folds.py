@@ -66,8 +66,8 @@ class HeldOutLook(Look):
         width = len(self.encoding.mean) + self.encoding.ones
         post = Posterior(family(self.model), Rows(np.empty((0, width)), np.empty(0)), prior, self.levels)
         whole = self.draws[:, : post.n_coefficients].reshape(-1, post.linear, width).astype(np.float32)
-        others = [one[:, None] for one in post.auxiliaries(self.draws)]
-        found = HeldOut(0, 0, 0.0, 0.0, 0.0)
+        others = [auxiliary[:, None] for auxiliary in post.auxiliaries(self.draws)]
+        held_out = HeldOut(0, 0, 0.0, 0.0, 0.0)
         for x, y, beside, _, _, lost in self.encoding.batches(block, part):
             rows = as_rows(x, y, beside, self.encoding.parts)
             p: list[Any] = [(whole[:, k] @ x).astype(np.float64) + rows.offset for k in range(post.linear)]
@@ -77,8 +77,8 @@ class HeldOutLook(Look):
             each -= math.log(len(self.draws) * self.encoding.layout.target.sd)  # in the target's own units
             copies = rows.whole("weights")
             sums = float(copies.sum()), float(copies @ each), float(copies @ each**2)
-            found = found.plus(HeldOut(len(y), lost, *sums))
-        return found
+            held_out = held_out.plus(HeldOut(len(y), lost, *sums))
+        return held_out
 
 
 def ranges(folds: int, groups: int) -> list[tuple[int, int]]:
@@ -94,17 +94,17 @@ def ranges(folds: int, groups: int) -> list[tuple[int, int]]:
 
 def by_fold(parts: list[Any], begun: int, folds: list[tuple[int, int]]) -> list[list[Any]]:
     """Each fold's sum of parts, in a list, or nothing; begun: the first part's number."""
-    found = (parts[max(first - begun, 0) : max(last - begun, 0)] for first, last in folds)
-    return [[tree(own)] if own else [] for own in found]
+    pieces = (parts[max(first - begun, 0) : max(last - begun, 0)] for first, last in folds)
+    return [[tree(piece)] if piece else [] for piece in pieces]
 
 
 def without(fold: int, stages: list[list[list[Any]]]) -> list[list[Any]]:
     """Of each stage the sum of other folds, in a list, or nothing. stages: as of `by_fold`."""
-    others = ([one for k, own in enumerate(each) if k != fold for one in own] for each in stages)
-    return [[tree(own)] if own else [] for own in others]
+    others = ([part for k, sums in enumerate(stage) if k != fold for part in sums] for stage in stages)
+    return [[tree(rest)] if rest else [] for rest in others]
 
 
-def some(found: Weighted) -> np.ndarray:
+def some(weighted: Weighted) -> np.ndarray:
     """A few draws of even weight, (M, P)."""
-    even = even_draws.resampled(found.weights, np.random.default_rng(0)).ravel()
-    return found.x[even[np.arange(_DRAWS) * len(even) // _DRAWS]]
+    even = even_draws.resampled(weighted.weights, np.random.default_rng(0)).ravel()
+    return weighted.x[even[np.arange(_DRAWS) * len(even) // _DRAWS]]

@@ -29,8 +29,8 @@ class Looked(NamedTuple):
 
 
 _KINDS: dict[str, type] = {
-    one.__name__: one
-    for one in (Each, HeldOut, Levels, Looked, Products, Sample, Sources, Sums, Texts, Travelled)
+    kind.__name__: kind
+    for kind in (Each, HeldOut, Levels, Looked, Products, Sample, Sources, Sums, Texts, Travelled)
 }
 
 
@@ -80,17 +80,17 @@ class Kept:
 
 def _packed(result: Any, at: str) -> dict[str, np.ndarray]:
     """A named tuple, and those in it or in tuples of it, as arrays by name."""
-    found = {f"{at}kind": np.array(type(result).__name__)}
+    arrays = {f"{at}kind": np.array(type(result).__name__)}
     for name, value in zip(result._fields, result, strict=True):
         if hasattr(value, "_fields"):
-            found |= _packed(value, f"{at}{name}.")
+            arrays |= _packed(value, f"{at}{name}.")
         elif isinstance(value, tuple):
-            found[f"{at}{name}.many"] = np.array(len(value))
-            for k, one in enumerate(value):
-                found |= _packed(one, f"{at}{name}.{k}.")
+            arrays[f"{at}{name}.many"] = np.array(len(value))
+            for k, part in enumerate(value):
+                arrays |= _packed(part, f"{at}{name}.{k}.")
         else:
-            found[f"{at}{name}"] = np.asarray(value)
-    return found
+            arrays[f"{at}{name}"] = np.asarray(value)
+    return arrays
 
 
 def _unpacked(arrays: dict[str, np.ndarray], at: str) -> Any:
@@ -110,20 +110,20 @@ def _unpacked(arrays: dict[str, np.ndarray], at: str) -> Any:
 
 def digest(value: object) -> str:
     """Of a look or of blocks: of the values of all fields, to the bit."""
-    found = hashlib.sha256()
-    _feed(found, value)
-    return found.hexdigest()[:16]
+    hasher = hashlib.sha256()
+    _feed(hasher, value)
+    return hasher.hexdigest()[:16]
 
 
-def _feed(found: Any, value: Any) -> None:
+def _feed(hasher: Any, value: Any) -> None:
     if isinstance(value, np.ndarray):
-        found.update(f"{value.dtype}{value.shape}".encode())
-        found.update(np.ascontiguousarray(value).tobytes())
+        hasher.update(f"{value.dtype}{value.shape}".encode())
+        hasher.update(np.ascontiguousarray(value).tobytes())
     elif is_dataclass(value) or hasattr(value, "_fields"):
-        names = [one.name for one in fields(value)] if is_dataclass(value) else value._fields  # type: ignore[arg-type]
-        found.update(type(value).__name__.encode())
+        names = [field.name for field in fields(value)] if is_dataclass(value) else value._fields  # type: ignore[arg-type]
+        hasher.update(type(value).__name__.encode())
         for name in names:
-            found.update(f"|{name}=".encode())
-            _feed(found, getattr(value, name))
+            hasher.update(f"|{name}=".encode())
+            _feed(hasher, getattr(value, name))
     else:
-        found.update(repr(value).encode())
+        hasher.update(repr(value).encode())

@@ -42,15 +42,15 @@ class LevelScans:
         texts = text_levels.named(shards, (*columns, request.target))
         text_levels.refuse_references(shards, texts, table)
         scan = partial(Scan, inputs._replace(say=lambda line: None))
-        self.groups, self.blocks = (one := scan(seed)).groups, one.blocks
-        found: Levels = tree(mapper(LevelLook(self.by, texts), self.groups, f"levels of {self.by}"))
+        self.groups, self.blocks = (every := scan(seed)).groups, every.blocks
+        held: Levels = tree(mapper(LevelLook(self.by, texts), self.groups, f"levels of {self.by}"))
         read = {self.by, *texts} - {name for name, _ in shards.files[0].named}
         self.rows_read = shards.rows * len(read) // len(shards.kinds)
-        whole = found.column == ""
-        counts = dict(zip(found.level[whole].tolist(), found.rows[whole].tolist(), strict=True))
-        lost = found.rows[found.value == MISSING][whole[found.value == MISSING]]
+        whole = held.column == ""
+        counts = dict(zip(held.level[whole].tolist(), held.rows[whole].tolist(), strict=True))
+        lost = held.rows[held.value == MISSING][whole[held.value == MISSING]]
         self.lost = int(lost.sum())
-        names = sorted(found.level[whole & (found.value != MISSING)].tolist(), key=in_order)
+        names = sorted(held.level[whole & (held.value != MISSING)].tolist(), key=in_order)
         if len(names) > MOST:
             raise too_many(shards.given, self.by)
         if self.lost and table.missing != "drop":
@@ -60,14 +60,14 @@ class LevelScans:
             )
         if len(names) < 2:
             raise ConfigError(f"--by {quoted(self.by)}: has one value alone in all rows; leave it out")
-        self.texts = tuple((name, text_levels.Texts(found.column, found.value).of(name)) for name in texts)
+        self.texts = tuple((name, text_levels.Texts(held.column, held.value).of(name)) for name in texts)
         self.texts = tuple((name, tuple(dict.fromkeys(values))) for name, values in self.texts)
         self.names, self.levels = tuple(names), dict[str, OneLevel]()
         for k, name in enumerate(names):
-            own, given = found.level == name, f"{shards.given}, {self.by}={name}"
-            values = text_levels.Texts(found.column[own], found.value[own])
-            one = scan(seed + 1 + k, Own(counts[name], given, len(names)))
-            level = self.levels[name] = OneLevel(k, counts[name], one)
+            rows, given = held.level == name, f"{shards.given}, {self.by}={name}"
+            values = text_levels.Texts(held.column[rows], held.value[rows])
+            level_scan = scan(seed + 1 + k, Own(counts[name], given, len(names)))
+            level = self.levels[name] = OneLevel(k, counts[name], level_scan)
             try:
                 level.scan.levels = text_levels.ordered(values, texts, table, given)
             except FlyrunError as error:
@@ -77,68 +77,68 @@ class LevelScans:
     @property
     def open(self) -> dict[str, OneLevel]:
         """Levels whose scan is to come."""
-        return {name: one for name, one in self.levels.items() if one.found is None}
+        return {name: level for name, level in self.levels.items() if level.found is None}
 
     def pilot(self) -> np.ndarray:
-        """Targets of some rows, in which every class of every level of many rows is met often enough."""
-        looks = {name: one.scan.pilot_look() for name, one in self.open.items()}
+        """Targets (n,) of some rows, in which every class of every level of many rows is met often enough."""
+        looks = {name: level.scan.pilot_look() for name, level in self.open.items()}
         if not looks:
             return np.empty(0)
         n, done = len(self.blocks), 0
-        ahead, found = self.levels[self.names[0]].scan.first_of_pilot, dict[str, list[Sample]]()
+        ahead, samples = self.levels[self.names[0]].scan.first_of_pilot, dict[str, list[Sample]]()
         # so many rows as have those that each level takes of a row group, where levels are as large
         most = 2 * sum(look.most for look in looks.values())
         while True:
             blocks = [[block] for block in self.blocks[done:ahead]]
             for name, more in self._each(looks, blocks, "pilot", most).items():
-                found[name] = found.get(name, []) + more
-            self.samples = {name: tree(list(parts)) for name, parts in found.items()}
+                samples[name] = samples.get(name, []) + more
+            self.samples = {name: tree(list(parts)) for name, parts in samples.items()}
             done = ahead
             if done == n or all(
-                name in self.samples and one.scan.met(self.samples[name].y)
-                for name, one in self.open.items()
-                if one.rows > self.few
+                name in self.samples and level.scan.met(self.samples[name].y)
+                for name, level in self.open.items()
+                if level.rows > self.few
             ):
                 break
             ahead = min(n, 2 * done)
         for name, sample in self.samples.items():
             weight = self.levels[name].rows / max(float((1.0 / sample.chance).sum()), 1e-300)
             self.samples[name] = sample._replace(chance=np.minimum(sample.chance / weight, 1.0))
-        return np.concatenate([one.y for one in self.samples.values()])
+        return np.concatenate([sample.y for sample in self.samples.values()])
 
-    def run(self, task: str, one: Family) -> dict[str, Found | FlyrunError]:
+    def run(self, task: str, family: Family) -> dict[str, Found | FlyrunError]:
         """What was found of each level, or why nothing was."""
         many = {name: level.scan for name, level in self.open.items() if level.rows > self.few}
         seen = [scan.seen(self.samples[name]) for name, scan in many.items() if name in self.samples]
-        stages = stages_of(len(self.groups), min(seen) if seen and not one.by_sums else 1.0)
+        stages = stages_of(len(self.groups), min(seen) if seen and not family.by_sums else 1.0)
         steps = dict[str, Steps]()
         for name, level in self.open.items():
             if name in many:
                 try:
                     sample = self.samples[name]
                     steps[name] = level.scan.steps(
-                        sample, level.scan.encoding(sample, task, one), one, stages
+                        sample, level.scan.encoding(sample, task, family), family, stages
                     )
                 except FlyrunError as error:
                     level.found = error
                 except KeyError:
                     level.found = DataError(f"{level.scan.given}: every row looked at lacks a value")
             else:
-                steps[name] = level.scan.whole(task, one, stages)
+                steps[name] = level.scan.whole(task, family, stages)
         asked = self._asked(steps, dict.fromkeys(steps, None))
         while asked:
-            (begun, end), words = next(iter(asked.values()))[1:]
+            (begun, end), text = next(iter(asked.values()))[1:]
             looks = {name: look for name, (look, *_) in asked.items()}
-            found = self._each(looks, self.groups[begun:end], words)
-            asked = self._asked(steps, {name: found.get(name, []) for name in looks})
+            parts = self._each(looks, self.groups[begun:end], text)
+            asked = self._asked(steps, {name: parts.get(name, []) for name in looks})
         return {name: level.found for name, level in self.levels.items() if level.found is not None}
 
     def _asked(self, steps: dict[str, Steps], parts: dict[str, Any]) -> dict[str, Any]:
         """What levels ask for next, of those that are not done with these parts."""
         asked = {}
-        for name, own in parts.items():
+        for name, level_parts in parts.items():
             try:
-                asked[name] = steps[name].send(own)
+                asked[name] = steps[name].send(level_parts)
             except StopIteration as stop:
                 self.levels[name].found = stop.value
             except FlyrunError as error:
@@ -146,16 +146,17 @@ class LevelScans:
         return asked
 
     def _each(
-        self, looks: dict[str, Any], groups: list[list[Block]], words: str, most: int = 0
+        self, looks: dict[str, Any], groups: list[list[Block]], text: str, most: int = 0
     ) -> dict[str, list[Any]]:
         """Parts of each level by its own look, of the groups where it has rows."""
-        own = tuple(
+        level_looks = tuple(
             (self.levels[name].code, look, self.levels[name].scan.levels) for name, look in looks.items()
         )
-        parts: list[Each] = self.mapper(Split(self.by, self.names, self.texts, own, most), groups, words)
+        split = Split(self.by, self.names, self.texts, level_looks, most)
+        parts: list[Each] = self.mapper(split, groups, text)
         self.rows_read += sum(part.read for part in parts)
-        found = dict[str, list[Any]]()
+        by_level = dict[str, list[Any]]()
         for part in parts:
-            for code, one in zip(part.codes.tolist(), part.found, strict=True):
-                found.setdefault(self.names[code], []).append(one)
-        return found
+            for code, level_part in zip(part.codes.tolist(), part.found, strict=True):
+                by_level.setdefault(self.names[code], []).append(level_part)
+        return by_level

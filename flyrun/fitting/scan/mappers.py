@@ -59,38 +59,38 @@ class Mapper:
         self._run, self._kept, self._say, self._show, self._row_bytes = run, kept, say, show, row_bytes
         self.done, self.seconds, self.moved, self.kernels = 0, 0.0, 0, set[str]()
 
-    def __call__(self, look: Look, groups: list[list[Block]], words: str) -> list[Any]:
+    def __call__(self, look: Look, groups: list[list[Block]], text: str) -> list[Any]:
         """Of each group, from what is kept or by a look. Raises what a look raises."""
         about = digest(look)
         keys = [f"{about}-{digest(group)}" for group in groups]
-        found = {k: one for k, key in enumerate(keys) if (one := self._kept.get(key)) is not None}
-        missing = [k for k in range(len(groups)) if k not in found]
-        if found:
-            self._say(f"{words}: {len(found)} of {len(groups)} groups of row groups are there from before")
+        results = {k: looked for k, key in enumerate(keys) if (looked := self._kept.get(key)) is not None}
+        missing = [k for k in range(len(groups)) if k not in results]
+        if results:
+            self._say(f"{text}: {len(results)} of {len(groups)} groups of row groups are there from before")
         before = self.moved
-        self.moved += sum(self._kept.size(keys[k]) for k in found)
+        self.moved += sum(self._kept.size(keys[k]) for k in results)
         rows, seen, blocks = sum(block.rows for k in missing for block in groups[k]), 0, 0
         begun = time.monotonic()
-        with self._show(words, sum(len(groups[k]) for k in missing) or 1) as tell:
+        with self._show(text, sum(len(groups[k]) for k in missing) or 1) as tell:
             for place, looked in self._run(look, [groups[k] for k in missing]):
                 k = missing[place]
-                found[k] = looked
+                results[k] = looked
                 self.done += 1
                 self.moved += self._kept.put(keys[k], looked)
-                self._refuse_more(self.moved - before, words)
+                self._refuse_more(self.moved - before, text)
                 blocks, seen = blocks + len(groups[k]), seen + sum(block.rows for block in groups[k])
                 pace = seen / (time.monotonic() - begun)
                 speed = f"{pace:,.0f} rows/s, {pace * self._row_bytes / 1e9:.2g} GB/s"
                 tell(blocks, f"{speed}, {duration((rows - seen) / pace)} left")
-        self.seconds += sum(one.seconds for one in found.values())
-        self.kernels |= {one.kernel for one in found.values()}
-        return [found[k].result for k in range(len(groups))]
+        self.seconds += sum(looked.seconds for looked in results.values())
+        self.kernels |= {looked.kernel for looked in results.values()}
+        return [results[k].result for k in range(len(groups))]
 
-    def _refuse_more(self, came: int, words: str) -> None:
+    def _refuse_more(self, came: int, text: str) -> None:
         """ConfigError where more has come than this process can work with."""
         if came > (most := memory() / OF_MEMORY):
             raise ConfigError(
-                f"{words}: {came / 1e9:.3g} GB of rows have come here, and {most / 1e9:.3g} GB are a "
+                f"{text}: {came / 1e9:.3g} GB of rows have come here, and {most / 1e9:.3g} GB are a "
                 f"{OF_MEMORY}th of the memory; leave out columns of outliers or rare levels with --drop, or "
                 "give the command where there is more memory"
             )

@@ -16,7 +16,7 @@ MISSING = "missing"
 
 class Levels(NamedTuple):
     """How many rows hold what: (m,) levels; columns of text and their values, or "" and "" of all the level's
-    rows; how many. Rows without a level are counted under column "" and value MISSING.
+    rows; how many. Rows without a level are rows under column "" and value MISSING.
     """
 
     level: np.ndarray
@@ -27,10 +27,10 @@ class Levels(NamedTuple):
     def plus(self, other: "Levels") -> "Levels":
         """Of both."""
         both = np.concatenate([np.stack(self[:3]), np.stack(other[:3])], axis=1)
-        found, place = np.unique(both, axis=1, return_inverse=True)
-        counts = np.zeros(found.shape[1], np.int64)
+        keys, place = np.unique(both, axis=1, return_inverse=True)
+        counts = np.zeros(keys.shape[1], np.int64)
         np.add.at(counts, place.ravel(), np.concatenate([self.rows, other.rows]))
-        return Levels._make([*found, counts])
+        return Levels._make([*keys, counts])
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,20 @@ class LevelLook:
 
     def __call__(self, block: Block) -> Levels:
         """DataError where levels are too many."""
-        (levels, own), *others = coded(block, (self.by, *self.texts))
+        (levels, level_codes), *others = coded(block, (self.by, *self.texts))
         if len(levels) > MOST:
             raise too_many(block.file.path, self.by)
-        count = np.bincount(own + 1, minlength=len(levels) + 1)
-        found = [("", "", MISSING, count[0]), *((one, "", "", count[1 + k]) for k, one in enumerate(levels))]
+        count = np.bincount(level_codes + 1, minlength=len(levels) + 1)
+        rows = [
+            ("", "", MISSING, count[0]),
+            *((level, "", "", count[1 + k]) for k, level in enumerate(levels)),
+        ]
         for name, (values, codes) in zip(self.texts, others, strict=True):
-            both = np.unique((own * len(values) + codes)[(own >= 0) & (codes >= 0)])
-            found += [(levels[k // len(values)], name, values[k % len(values)], 0) for k in both.tolist()]
-        *words, counts = zip(*found, strict=True)
-        return Levels._make([*(np.array(one, dtype=str) for one in words), np.array(counts, np.int64)])
+            both = np.unique((level_codes * len(values) + codes)[(level_codes >= 0) & (codes >= 0)])
+            rows += [(levels[k // len(values)], name, values[k % len(values)], 0) for k in both.tolist()]
+        *columns, counts = zip(*rows, strict=True)
+        texts = (np.array(column, dtype=str) for column in columns)
+        return Levels._make([*texts, np.array(counts, np.int64)])
 
 
 def too_many(where: str, by: str) -> DataError:
@@ -76,9 +80,9 @@ class Each(NamedTuple):
         return Each.of(self.read + other.read, all_of)
 
     @staticmethod
-    def of(read: int, found: dict[int, Any]) -> "Each":
+    def of(read: int, by_code: dict[int, Any]) -> "Each":
         """By codes."""
-        return Each(read, np.array(list(found), np.int64), tuple(found.values()))
+        return Each(read, np.array(list(by_code), np.int64), tuple(by_code.values()))
 
 
 @dataclass(frozen=True)
@@ -107,26 +111,26 @@ class Split:
             each = [head(block, columns, texts, self.most, (self.by,))]
         else:
             each = parts(block, columns, texts)
-        read, found = 0, dict[int, Any]()
+        read, by_code = 0, dict[int, Any]()
         with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
             for part in each:
                 read += len(part.place)
-                for code, look, own in self._shares(part, names):
-                    result = look.of(block, own)
-                    found[code] = found[code].plus(result) if code in found else result
-        return Each.of(read, found)
+                for code, look, level_part in self._shares(part, names):
+                    result = look.of(block, level_part)
+                    by_code[code] = by_code[code].plus(result) if code in by_code else result
+        return Each.of(read, by_code)
 
     def _shares(self, part: Part, names: tuple[str, ...]) -> Any:
         """(number, look, part) of each level that has rows in a part."""
         *columns, which = part.columns
         codes = np.nan_to_num(which, nan=-1.0).astype(np.int16)
         order = np.argsort(codes, kind="stable")
-        ends = np.searchsorted(codes[order], [one for code, *_ in self.looks for one in (code, code + 1)])
+        ends = np.searchsorted(codes[order], [edge for code, *_ in self.looks for edge in (code, code + 1)])
         known = dict(self.texts)
-        for (code, look, own), first, last in zip(self.looks, ends[::2], ends[1::2], strict=True):
+        for (code, look, texts), first, last in zip(self.looks, ends[::2], ends[1::2], strict=True):
             if first == last:
                 continue
-            rows, mine = order[first:last], dict(own)
+            rows, mine = order[first:last], dict(texts)
             cut = [column[rows] for column in columns]
             for k, name in enumerate(names):
                 if name in known and known[name] != mine[name]:
@@ -134,8 +138,8 @@ class Split:
             yield code, look, part._replace(columns=cut, place=part.place[rows])
 
 
-def _renumbered(codes: np.ndarray, known: tuple[str, ...], own: tuple[str, ...]) -> np.ndarray:
-    """Numbers of values among fewer, or in another order."""
-    place = {word: float(k) for k, word in enumerate(own)}
+def _renumbered(codes: np.ndarray, known: tuple[str, ...], wanted: tuple[str, ...]) -> np.ndarray:
+    """Numbers (n,) of values among fewer, or in another order."""
+    place = {word: float(k) for k, word in enumerate(wanted)}
     turn = np.array([*(place.get(word, np.nan) for word in known), np.nan])
     return turn[np.nan_to_num(codes, nan=len(known)).astype(np.int64)]

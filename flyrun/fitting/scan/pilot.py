@@ -52,9 +52,9 @@ class Inputs(NamedTuple):
 class Table:
     """A table of row groups, or a level's rows in it."""
 
-    def __init__(self, inputs: Inputs, seed: int, own: Own | None = None):
+    def __init__(self, inputs: Inputs, seed: int, level: Own | None = None):
         request, shards, columns, self.table, self.mapper, self.say = inputs
-        self.rows, self.given, self.share = own or (shards.rows, shards.given, 1)
+        self.rows, self.given, self.share = level or (shards.rows, shards.given, 1)
         self.request, self.shards, self.seed = request, shards, seed
         self.columns, self.target = tuple(columns), request.target
         self.read = self.columns
@@ -89,15 +89,15 @@ class Table:
         look = self.pilot_look()
         while True:
             parts += self.mapper(look, [[block] for block in self.blocks[done:ahead]], "pilot")
-            done, found = ahead, tree(list(parts))
-            if done == n or self.met(found.y):
+            done, sample = ahead, tree(list(parts))
+            if done == n or self.met(sample.y):
                 break
             ahead = min(n, 2 * done)
         met = sum(block.rows for block in self.blocks[:done]) / self.shards.rows
-        self.rows_read += found.read
-        if not len(found.y):
+        self.rows_read += sample.read
+        if not len(sample.y):
             raise DataError(f"{self.shards.given}: every row looked at lacks a value")
-        return found._replace(chance=found.chance * met)
+        return sample._replace(chance=sample.chance * met)
 
     @property
     def width(self) -> int:
@@ -116,40 +116,40 @@ class Table:
         if self.share > 1:
             wanted = min(wanted, max(_PILOT_OF_LEVELS // self.share, 2 * _EACH_CLASS * self.width))
         most = max(wanted // self.first_of_pilot, 1)
-        own = (tuple(self.beside.values()), self.target, most, self.seed, self.levels, self.terms)
-        return PilotLook(self.read, *own)
+        beside = tuple(self.beside.values())
+        return PilotLook(self.read, beside, self.target, most, self.seed, self.levels, self.terms)
 
     def met(self, y: np.ndarray) -> bool:
-        """Whether a pilot's targets are of enough rows of each class, or of no classes."""
+        """Whether a pilot's targets (n,) are of enough rows of each class, or of no classes."""
         values, count = np.unique(y, return_counts=True)
         return len(values) > _MOST_CLASSES or (
             len(values) > 1 and bool(count.min() >= _EACH_CLASS * self.width)
         )
 
-    def encoding(self, pilot: Sample, task: str, one: Family) -> Encoding:
+    def encoding(self, pilot: Sample, task: str, family: Family) -> Encoding:
         """What the pilot's columns become."""
         from flyrun.tables.possible import refused_levels  # late: pandas takes half a second
 
-        values, domain = np.unique(pilot.y), one.domain
-        words = dict(self.levels).get(self.target)
-        if words:
-            values = np.arange(float(len(words)))
-        levels, ordered = words or [*map(plain, values)], bool(self.table.order_of(self.target))
-        said = refused_levels(domain, self.target, levels, words is not None, ordered, self.table)
-        if not said and domain.classes and len(values) > _MOST_CLASSES:
-            said = f"has more than {_MOST_CLASSES} values, too many for classes; choose another --model"
-        if said:
-            raise ConfigError(f"{self.given}: target {self.target} {said}")
+        values, domain = np.unique(pilot.y), family.domain
+        texts = dict(self.levels).get(self.target)
+        if texts:
+            values = np.arange(float(len(texts)))
+        levels, ordered = texts or [*map(plain, values)], bool(self.table.order_of(self.target))
+        refusal = refused_levels(domain, self.target, levels, texts is not None, ordered, self.table)
+        if not refusal and domain.classes and len(values) > _MOST_CLASSES:
+            refusal = f"has more than {_MOST_CLASSES} values, too many for classes; choose another --model"
+        if refusal:
+            raise ConfigError(f"{self.given}: target {self.target} {refusal}")
         weight, known = 1.0 / pilot.chance, dict(self.levels)
         columns = [text_levels.category(self.shards, name, known.get(name, ())) for name in self.columns]
-        coded = np.array([one.levels is not None for one in columns for _ in one.encoded])
+        coded = np.array([column.levels is not None for column in columns for _ in column.encoded])
         x = np.vstack(features([*pilot.x.astype(np.float64).T], columns)).T.copy("C")
         low, high = x.min(axis=0), x.max(axis=0)
         two = ((x == low) | (x == high)).all(axis=0)
         mean = np.average(x, axis=0, weights=weight)
         sd = np.sqrt(np.average((x - mean) ** 2, axis=0, weights=weight))
         mean, sd, two = np.where(two, low, mean), np.where(two, high - low, sd), two | coded
-        target = Column(self.target, list(levels) if domain.classes else None, text=words is not None)
+        target = Column(self.target, list(levels) if domain.classes else None, text=texts is not None)
         if domain.standardized:
             target.mean = float(np.average(pilot.y, weights=weight))
             target.sd = float(np.sqrt(np.average((pilot.y - target.mean) ** 2, weights=weight))) or 1.0

@@ -13,7 +13,7 @@ _CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is k
 
 
 def effective(chance: np.ndarray) -> float:
-    """Rows that as many weighted ones are worth."""
+    """Rows that as many weighted ones are worth. chance: (n,), with which each was taken."""
     return float((1.0 / chance).sum() ** 2 / (1.0 / chance**2).sum())
 
 
@@ -30,16 +30,16 @@ def sizes(start: Posterior, chance: np.ndarray, encoding: Encoding, model: str, 
     """Sizes of what second order leaves of the pilot's rows, (n,); chance: with which each was taken."""
     rows = replace(start.rows, weights=start.rows.weights * chance)
     sites = Sites(model, rows.features.shape[1], len(encoding.values), centre)
-    found = np.empty(len(rows))
+    size = np.empty(len(rows))
     for block in start.blocks(8_192):
         part = rows.take(block)
         x = np.ascontiguousarray(part.features.T.astype(np.float32))
-        found[block] = sites.of(replace(part, features=x))[2]
-    return found
+        size[block] = sites.of(replace(part, features=x))[2]
+    return size
 
 
 def bulk_and_core(size: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Mean size of a scan's rows, and from which on they are kept as they are and not in that mean."""
+    """Mean size (n,) of a scan's rows, and from which on they are kept as they are and not in that mean."""
     # from the median: from the least size on, all rows of many columns would be kept
     core = max(_CORE_LEAST, _CORE * float(np.median(size)))
     for _ in range(3):

@@ -41,23 +41,23 @@ def tree(parts: list[Any]) -> Any:
 
 
 def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """The values of columns of categories in a row group, as words."""
+    """The values of columns of categories in a row group, as text."""
     each = zip(columns, coded(block, columns), strict=True)
-    return {name: [words[k] for k in np.unique(codes) if k >= 0] for name, (words, codes) in each}
+    return {name: [texts[k] for k in np.unique(codes) if k >= 0] for name, (texts, codes) in each}
 
 
 def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.ndarray]]:
-    """Columns of a row group as words, each once, and their numbers, (n,); −1 for what is missing."""
+    """Columns of a row group as texts, each once, and their numbers, (n,); −1 for what is missing."""
     import pyarrow.compute  # late: an extra
 
     named, inside = dict(block.file.named), _inside(block, columns)
     with _opened(block, inside) as file:
         table = file.read_row_group(block.group, columns=inside, use_threads=False)
-    found = []
+    pairs = []
     for name in columns:
         if name in named:
             word = named[name]
-            found.append(([word or ""], np.full(block.rows, -1 if word is None else 0)))
+            pairs.append(([word or ""], np.full(block.rows, -1 if word is None else 0)))
             continue
         column = table.column(name)
         if pyarrow.types.is_floating(column.type):
@@ -65,9 +65,10 @@ def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.nd
         if not pyarrow.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         whole = column.unify_dictionaries().combine_chunks()
-        words = whole.dictionary.cast(pyarrow.string()).to_pylist()
-        found.append((words, whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)))
-    return found
+        texts = whole.dictionary.cast(pyarrow.string()).to_pylist()
+        codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        pairs.append((texts, codes.astype(np.int64)))
+    return pairs
 
 
 def parts(block: Block, columns: tuple[str, ...], levels: Levels) -> Iterator[Part]:
@@ -78,13 +79,13 @@ def parts(block: Block, columns: tuple[str, ...], levels: Levels) -> Iterator[Pa
     names = _inside(block, columns)
     with _opened(block, _inside(block, levels)) as file:
         if 4 * block.rows * len(names) <= _LARGE:
-            found: Any = [file.read_row_group(block.group, columns=names, use_threads=False)]
+            pieces: Any = [file.read_row_group(block.group, columns=names, use_threads=False)]
         else:
-            found = file.iter_batches(_PIECE, [block.group], names, use_threads=False)
+            pieces = file.iter_batches(_PIECE, [block.group], names, use_threads=False)
         first = 0
-        for number, part in enumerate(found):
-            yield Part(_columns(block, columns, levels, part), np.arange(first, first + len(part)), number)
-            first += len(part)
+        for number, piece in enumerate(pieces):
+            yield Part(_columns(block, columns, levels, piece), np.arange(first, first + len(piece)), number)
+            first += len(piece)
 
 
 def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int, by: tuple[str, ...] = ()) -> Part:
@@ -93,20 +94,20 @@ def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int, by: 
     """
     if most < block.rows:
         with _opened(block, _inside(block, levels)) as file:
-            said = _spans(file.metadata.row_group(block.group))
+            spans = _spans(file.metadata.row_group(block.group))
             some = file.iter_batches(most, [block.group], _inside(block, columns), use_threads=False)
-            found = _columns(block, columns, levels, next(some))
+            arrays = _columns(block, columns, levels, next(some))
         inside = {*_inside(block, columns)}
         if all(
-            _has_ends(values, said.get(name), levels[name])
+            _has_ends(values, spans.get(name), levels[name])
             if name in by
-            else _spanned(values, said.get(name))
-            for name, values in zip(columns, found, strict=True)
+            else _spanned(values, spans.get(name))
+            for name, values in zip(columns, arrays, strict=True)
             if name in inside and (name in by or name not in levels)
         ):
-            return Part(found, np.arange(len(found[-1])), share=len(found[-1]) / block.rows)
+            return Part(arrays, np.arange(len(arrays[-1])), share=len(arrays[-1]) / block.rows)
     each = list(parts(block, columns, levels))
-    both = [np.concatenate(own) for own in zip(*(part.columns for part in each), strict=True)]
+    both = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in each), strict=True)]
     return Part(both, np.arange(block.rows))
 
 
@@ -117,32 +118,32 @@ def _inside(block: Block, columns: Iterable[str]) -> list[str]:
 
 
 def _columns(block: Block, columns: tuple[str, ...], levels: Levels, part: Any) -> list[np.ndarray]:
-    """Of some rows of a row group."""
-    named, found = dict(block.file.named), []
+    """Of some rows of a row group, (n,) each."""
+    named, arrays = dict(block.file.named), []
     for name in columns:
         if name not in named:
             column = part.column(name)
-            found.append(_codes(column, levels[name]) if name in levels else _numbers(column))
+            arrays.append(_codes(column, levels[name]) if name in levels else _numbers(column))
         elif (value := named[name]) is None:
-            found.append(np.full(len(part), np.nan))
+            arrays.append(np.full(len(part), np.nan))
         else:
             number = levels[name].index(value) if name in levels else float(value)
-            found.append(np.full(len(part), number, np.float64))
-    return found
+            arrays.append(np.full(len(part), number, np.float64))
+    return arrays
 
 
 def _spans(about: Any) -> dict[str, tuple[Any, Any]]:
     """Of a row group's columns: the least and the greatest value."""
-    found = {}
+    spans = {}
     for k in range(about.num_columns):
         column = about.column(k)
-        if (told := column.statistics) is not None and told.has_min_max:
-            found[column.path_in_schema] = told.min, told.max
-    return found
+        if (statistics := column.statistics) is not None and statistics.has_min_max:
+            spans[column.path_in_schema] = statistics.min, statistics.max
+    return spans
 
 
 def _spanned(values: np.ndarray, span: tuple[Any, Any] | None) -> bool:
-    """Whether numbers span half of that."""
+    """Whether numbers (n,) span half of that."""
     finite = values[np.isfinite(values)]
     try:
         return span is not None and len(finite) > 0 and np.ptp(finite) >= 0.5 * (span[1] - span[0])
@@ -151,8 +152,8 @@ def _spanned(values: np.ndarray, span: tuple[Any, Any] | None) -> bool:
 
 
 def _has_ends(codes: np.ndarray, span: tuple[Any, Any] | None, levels: tuple[str, ...]) -> bool:
-    """Whether numbers of levels have the least and the greatest among them."""
-    return {str(one) for one in span or ("",)} <= {levels[int(k)] for k in np.unique(codes[codes >= 0])}
+    """Whether numbers of levels, (n,), have the least and the greatest among them."""
+    return {str(end) for end in span or ("",)} <= {levels[int(k)] for k in np.unique(codes[codes >= 0])}
 
 
 @contextlib.contextmanager
@@ -179,8 +180,8 @@ def _opened(block: Block, text: Iterable[str] = ()) -> Iterator[Any]:
         ) as opened:
             yield opened
     except (OSError, ValueError) as error:
-        said = " ".join(str(error).split())[:160]
-        raise DataError(f"{file.path}: row group {block.group} cannot be read ({said})") from error
+        reason = " ".join(str(error).split())[:160]
+        raise DataError(f"{file.path}: row group {block.group} cannot be read ({reason})") from error
 
 
 @functools.lru_cache(16)
@@ -195,20 +196,20 @@ def _footer(path: str, size: int, changed_ns: int) -> Any:
 def _numbers(column: Any) -> np.ndarray:
     parts = getattr(column, "chunks", [column])
     chunks = [part.to_numpy(zero_copy_only=False) for part in parts]
-    found = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
-    return found.astype(np.float64) if found.dtype.kind not in "iuf" else found
+    numbers = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+    return numbers.astype(np.float64) if numbers.dtype.kind not in "iuf" else numbers
 
 
 def _codes(column: Any, levels: tuple[str, ...]) -> np.ndarray:
-    """Numbers of the levels of categories, NaN for what is missing, or is none of them."""
+    """Numbers (n,) of the levels of categories, NaN for what is missing, or is none of them."""
     import pyarrow.compute  # late: an extra
 
-    known, found = pyarrow.array(levels, pyarrow.string()), []
+    known, codes = pyarrow.array(levels, pyarrow.string()), []
     for chunk in getattr(column, "chunks", [column]):
         coded = chunk if pyarrow.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         texts = coded.dictionary.cast(known.type)
         places = pyarrow.compute.index_in(texts, value_set=known).to_numpy(zero_copy_only=False)
         places = np.append(np.asarray(places, np.float64), np.nan)  # the last of what is missing
         index = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-        found.append(places[index.astype(np.int64)])
-    return np.concatenate(found) if found else np.empty(0)
+        codes.append(places[index.astype(np.int64)])
+    return np.concatenate(codes) if codes else np.empty(0)

@@ -47,18 +47,18 @@ class Surrogate(Posterior):
     def value_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log density (S,) and its slope (S, P) at x (S, P)."""
         value, slope = super().value_and_slope(x)
-        own = self._summed
-        return value + own.change(x), slope + own.slope - (x - own.at) @ own.curvature
+        summed = self._summed
+        return value + summed.change(x), slope + summed.slope - (x - summed.at) @ summed.curvature
 
     def likelihood_at(self, x: np.ndarray) -> Expansion:
         """To second order about x, (P,)."""
-        found, own = super().likelihood_at(x), self._summed
-        value = found.value + float(own.change(x[None])[0])
-        slope = found.slope + own.slope - own.curvature @ (x - own.at)
-        return Expansion(x, value, slope, found.curvature + own.curvature)
+        kept, summed = super().likelihood_at(x), self._summed
+        value = kept.value + float(summed.change(x[None])[0])
+        slope = kept.slope + summed.slope - summed.curvature @ (x - summed.at)
+        return Expansion(x, value, slope, kept.curvature + summed.curvature)
 
     def start(self) -> np.ndarray:
-        """The centre."""
+        """The centre, (P,)."""
         return self._summed.at
 
     @property
@@ -73,15 +73,15 @@ class Surrogate(Posterior):
 
 
 def together(centres: list[np.ndarray], sums: list[Sums], share: float = 1.0) -> Expansion:
-    """The second order of several stages' rows about the last centre; share: what they are of all rows."""
+    """The second order of stages' rows about the last centre, (P,) each; share: what they are of all rows."""
     last = centres[-1]
-    slope = sum(one.slope - one.curvature @ (last - at) for at, one in zip(centres, sums, strict=True))
-    curvature = sum(one.curvature for one in sums)
+    slope = sum(part.slope - part.curvature @ (last - at) for at, part in zip(centres, sums, strict=True))
+    curvature = sum(part.curvature for part in sums)
     return Expansion(last, 0.0, np.asarray(slope) / share, np.asarray(curvature) / share)
 
 
 def surrogate(
-    one: Family,
+    family: Family,
     levels: int,
     prior: CoefficientPrior,
     summed: Expansion,
@@ -92,7 +92,7 @@ def surrogate(
     """Of sums and the core's rows, unpacked."""
     rows = as_rows(core.x, core.y, core.beside.T, parts)
     return Surrogate(
-        one, replace(rows, weights=rows.weights / share), prior, levels, summed=summed, parts=parts
+        family, replace(rows, weights=rows.weights / share), prior, levels, summed=summed, parts=parts
     )
 
 
@@ -128,7 +128,7 @@ class Units:
         return Units(turn, shift, mix, sd, mean)
 
     def centre(self, at: np.ndarray) -> np.ndarray:
-        """A point in the other units."""
+        """A point (P,) in the other units."""
         return np.linalg.solve(self.turn, at - self.shift)
 
     def back(self, x: np.ndarray) -> np.ndarray:
@@ -143,10 +143,13 @@ class Units:
         turn[-2, -1] = -self.target_mean / self.target_sd
         return turn.T @ gram @ turn
 
-    def expansion(self, one: Expansion) -> Expansion:
+    def expansion(self, expansion: Expansion) -> Expansion:
         """The same function of the other coefficients."""
         return Expansion(
-            self.centre(one.at), one.value, self.turn.T @ one.slope, self.turn.T @ one.curvature @ self.turn
+            self.centre(expansion.at),
+            expansion.value,
+            self.turn.T @ expansion.slope,
+            self.turn.T @ expansion.curvature @ self.turn,
         )
 
     def rows(self, core: Travelled) -> Travelled:
@@ -190,10 +193,10 @@ class Remainders:
 
     def _rows(self, index: Any, down: Any = ()) -> Rows:
         """Some of them without features; down: how their numbers are to stand."""
-        own = self.rows
-        beside = [column[index][down] if down else column[index] for column in own.beside.T]
-        y = own.y[index][down] if down else own.y[index]
-        return Rows(own.x[:0], y, **dict(zip(self._posterior.parts, beside, strict=True)))
+        rows = self.rows
+        beside = [column[index][down] if down else column[index] for column in rows.beside.T]
+        y = rows.y[index][down] if down else rows.y[index]
+        return Rows(rows.x[:0], y, **dict(zip(self._posterior.parts, beside, strict=True)))
 
     def _left(self, index: np.ndarray, p: list[np.ndarray]) -> np.ndarray:
         """r of rows at K predictors, (m,) or (m, S)."""
@@ -201,11 +204,11 @@ class Remainders:
         left = self._posterior.of_rows(self._rows(index, down), p)
         left -= self._value[index][down]
         away = [there - here[index][down] for there, here in zip(p, self._centre, strict=True)]
-        slopes, bends, i = self.rows.slopes[index], self.rows.bends[index], 0
+        slopes, curvatures, i = self.rows.slopes[index], self.rows.bends[index], 0
         for j, step in enumerate(away):
             left -= slopes[:, j][down] * step
             for k in range(j, len(away)):
-                left += (0.5 if j == k else 1.0) * bends[:, i][down] * step * away[k]
+                left += (0.5 if j == k else 1.0) * curvatures[:, i][down] * step * away[k]
                 i += 1
         return left
 
@@ -227,7 +230,7 @@ class Answer:
 def draw(
     post: Surrogate, units: Units, sums: Sums, centres: list[np.ndarray], seed: int, draws: int
 ) -> Answer:
-    """Draws of the surrogate, weighted by rows that travelled. centres: by stage, in the pilot's units;
+    """Draws of the surrogate, weighted by rows that travelled. centres: (P,) by stage, in the pilot's units;
     draws: how many, of chains the same part of all.
     """
     rng = np.random.default_rng([seed, 1_000_000])
@@ -238,13 +241,11 @@ def draw(
     far = np.maximum(proposal.square(x) / x.shape[1], 1.0) ** 0.5
     weighed = _weigh(post, sums, np.stack(centres), units.back(x), far / far.sum(), rng)
     log_weight, sign, planned, variance, k_hat, drawn = weighed
-    found = Weighted(x, log_weight, sign, k_hat, 1, proposal, drawn / len(x), sums.kappa)
-    found = replace(
-        found,
-        why=doubts(found) or ("" if independent > _BY_CHAINS / 10 else "chains of the surrogate mix badly"),
-    )
+    weighted = Weighted(x, log_weight, sign, k_hat, 1, proposal, drawn / len(x), sums.kappa)
+    mixing = "" if independent > _BY_CHAINS / 10 else "chains of the surrogate mix badly"
+    weighted = replace(weighted, why=doubts(weighted) or mixing)
     nbytes = sum(part.nbytes for part in sums.travelled)
-    return Answer(found, planned, variance, len(post.rows), drawn, nbytes)
+    return Answer(weighted, planned, variance, len(post.rows), drawn, nbytes)
 
 
 def by_chains(post: Surrogate, seed: int) -> Answer:
@@ -253,9 +254,9 @@ def by_chains(post: Surrogate, seed: int) -> Answer:
     at, likelihood = mode.find(post)
     proposal = Mixture.of(at, mode.covariance(likelihood.curvature + post.prior_at(at).curvature), 0.0, 0.0)
     x, independent = _of_surrogate(post, proposal, rng, DRAWS)
-    found = Weighted(x, np.zeros(len(x)), np.ones(len(x)), -math.inf, 1, proposal, 0.0)
+    weighted = Weighted(x, np.zeros(len(x)), np.ones(len(x)), -math.inf, 1, proposal, 0.0)
     return Answer(
-        replace(found, why="" if independent > _BY_CHAINS / 10 else "chains mix badly"),
+        replace(weighted, why="" if independent > _BY_CHAINS / 10 else "chains mix badly"),
         1.0,
         0.0,
         len(post.rows),
@@ -283,14 +284,14 @@ def _of_surrogate(
     x, each = np.empty((count, 0, post.size)), _BY_CHAINS // count
     while True:
         x = np.concatenate([x, chains.draw(each)], axis=1)
-        told = ess.summary(x, wanted=("bulk", "square", "rhat"))
-        worth = float(min(told.bulk.min(), told.square.min()))
-        if (worth >= _BY_CHAINS / 2 and told.rhat.max() < 1.01) or x[..., 0].size >= _MOST_BY_CHAINS:
+        summary = ess.summary(x, wanted=("bulk", "square", "rhat"))
+        worth = float(min(summary.bulk.min(), summary.square.min()))
+        if (worth >= _BY_CHAINS / 2 and summary.rhat.max() < 1.01) or x[..., 0].size >= _MOST_BY_CHAINS:
             break
         each = x.shape[1]
     flat = x.reshape(-1, post.size)
     kept = rng.permutation(flat)[: math.ceil(len(flat) * draws / DRAWS)]
-    settled = told.rhat.max() < 1.05 and (jumps is None or jumps.connected(x))
+    settled = summary.rhat.max() < 1.05 and (jumps is None or jumps.connected(x))
     return kept, worth if settled else 0.0
 
 
@@ -308,9 +309,11 @@ def _weigh(
     where their variance is more than what draws may be used with.
     """
     draws = len(x)
-    drawn = [(part.copies[own], part.intensity[own]) for part in sums.travelled for own in [part.copies > 0]]
-    count = np.concatenate([one for one, _ in drawn]).astype(np.int64)
-    intensity = np.concatenate([one for _, one in drawn]).astype(np.float64)
+    drawn = [
+        (part.copies[mask], part.intensity[mask]) for part in sums.travelled for mask in [part.copies > 0]
+    ]
+    count = np.concatenate([copies for copies, _ in drawn]).astype(np.int64)
+    intensity = np.concatenate([rates for _, rates in drawn]).astype(np.float64)
     if not (n := len(count)):
         return np.zeros(draws), np.ones(draws), 1.0, 0.0, -math.inf, 0
     cumulative = np.cumsum(share)
@@ -331,16 +334,16 @@ def _weigh(
         mean[part], square[part] = looked.mean(axis=1), looked.var(axis=1, ddof=1)
         halves += by_half[:, part] @ (known - mean[part, None])
     planned = 1.0 / (1.0 + draws * float((count * square / intensity**2).sum()))
-    one, two = (half - half.mean() for half in halves)
-    variance = float(np.mean(one * two))
+    first_half, second_half = (half - half.mean() for half in halves)
+    variance = float(np.mean(first_half * second_half))
     k_hat = shape_by_halves([*halves], np.zeros(len(some), bool))
     begun = 0
     for rows in sums.sampled(*each) if variance < MOST_VARIANCE else ():  # else none is used
         part = slice(begun, begun := begun + len(rows.y))
-        own = np.repeat(np.arange(len(rows.y)), count[part])
-        who = np.minimum(np.searchsorted(cumulative, dealt.random(len(own))), draws - 1)
-        left = Remainders(post, rows, centres).of(own, x, who) - mean[part][own]
-        factor = 1.0 + left / (share[who] * rows.intensity[own])
+        index = np.repeat(np.arange(len(rows.y)), count[part])
+        who = np.minimum(np.searchsorted(cumulative, dealt.random(len(index))), draws - 1)
+        left = Remainders(post, rows, centres).of(index, x, who) - mean[part][index]
+        factor = 1.0 + left / (share[who] * rows.intensity[index])
         with np.errstate(divide="ignore"):
             log_weight += np.bincount(who, np.log(np.abs(factor)), minlength=draws)
         negative += np.bincount(who, factor < 0.0, minlength=draws)
@@ -348,5 +351,5 @@ def _weigh(
 
 
 def whitened(proposal: Mixture, step: np.ndarray) -> float:
-    """How far a step goes, in posterior sds: its length by the proposal's shape."""
+    """How far a step (P,) goes, in posterior sds: its length by the proposal's shape."""
     return float(np.linalg.norm(solve_triangular(proposal.root, step, lower=True)))

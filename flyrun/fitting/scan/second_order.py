@@ -1,4 +1,4 @@
-"""Rows' slopes and bends about a centre, and how large what these leave out is where the posterior may be."""
+"""Rows' slopes and curvatures about a centre, and how large what they leave out is where draws may be."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -53,14 +53,14 @@ class Sites:
             self._share = np.array([0.5, 0.5, 1.0])
         else:
             noise = rng.standard_normal((3, _PROBES, len(centre.at)))
-            steps = np.stack([centre.off * noise[0] + one for one in noise[1:]], axis=1)
+            steps = np.stack([centre.off * noise[0] + probe for probe in noise[1:]], axis=1)
             points = np.concatenate([points, centre.at + steps.reshape(-1, len(centre.at)) @ centre.root.T])
             self._share = np.full(_PROBES, 1.0 / _PROBES)
         self._points = points[:, :n].reshape(len(points), linear, width).astype(np.float32)
         self._others = [column[:, None] for column in points[:, n:].T]
 
     def of(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Slopes (K, n), bends (K(K+1)/2, n), float32, and sizes (n,) of rows whose features are (D, n)."""
+        """Slopes (K, n), curvatures (K(K+1)/2, n), float32, and sizes (n,) of rows of features (D, n)."""
         x, y = rows.features, rows.target
         p: list[Any] = [(self._points[:, k] @ x).astype(np.float64) for k in range(self._points.shape[1])]
         if self._spread is not None:
@@ -68,28 +68,29 @@ class Sites:
             for k in range(0, len(y), many):
                 wide[:, k : k + many] = self._spread @ x[:, k : k + many]
             p[0] = p[0] + self._steps[:, None] * np.sqrt(np.einsum("rn,rn->n", wide, wide))
-        p = [one + rows.offset for one in p] + self._others if np.ndim(rows.offset) else p + self._others
-        at = [one[0] for one in p]
-        slopes, bends = self.posterior.row_derivatives(rows, at)
-        slope, bend = np.empty((self.predictors, len(y)), np.float32), np.empty((len(self.pairs), len(y)))
+        p = [eta + rows.offset for eta in p] + self._others if np.ndim(rows.offset) else p + self._others
+        at = [eta[0] for eta in p]
+        slopes, all_curvatures = self.posterior.row_derivatives(rows, at)
+        slope = np.empty((self.predictors, len(y)), np.float32)
+        curvatures = np.empty((len(self.pairs), len(y)))
         for j, value in enumerate(slopes):
             slope[j] = value
         for i, (j, k) in enumerate(self.pairs):
-            bend[i] = bends[j][k]
-        bend = bend.astype(np.float32)
-        value = self.posterior.of_rows(rows, [one[1:] for one in p])
+            curvatures[i] = all_curvatures[j][k]
+        curvatures = curvatures.astype(np.float32)
+        value = self.posterior.of_rows(rows, [eta[1:] for eta in p])
         left = value[::2] - value[1::2]
-        away = [one[1:] - one[0] for one in p]
+        away = [eta[1:] - eta[0] for eta in p]
         for j, step in enumerate(away):
             left -= slope[j] * (step[::2] - step[1::2])
         for i, (j, k) in enumerate(self.pairs):
             both = away[j] * away[k]
-            left += (0.5 if j == k else 1.0) * bend[i] * (both[::2] - both[1::2])
+            left += (0.5 if j == k else 1.0) * curvatures[i] * (both[::2] - both[1::2])
         size = np.sqrt(0.5 * np.einsum("s,sn,sn->n", self._share, left, left))
-        return slope, bend, np.where(np.isfinite(size), size, np.inf)
+        return slope, curvatures, np.where(np.isfinite(size), size, np.inf)
 
 
 def few(x: np.ndarray) -> int:
-    """Columns of x at a time for which BLAS has its kernel for small matrices, twice as fast; else all."""
+    """Columns of x (D, n) at a time for which BLAS has its fast kernel for small matrices; else all."""
     many = _SMALL // len(x) ** 2
     return many if many >= _SMALL_ROWS else x.shape[1]

@@ -82,13 +82,13 @@ class Stage(NamedTuple):
 class Scan(Table):
     """One table, or a level's rows in it, under one model."""
 
-    def run(self, pilot: Sample, encoding: Encoding, one: Family) -> Found:
+    def run(self, pilot: Sample, encoding: Encoding, family: Family) -> Found:
         """All looks, and the answer. FlyrunError where what was asked for cannot be certified."""
-        steps, parts = self.steps(pilot, encoding, one), None
+        steps, parts = self.steps(pilot, encoding, family), None
         try:
             while True:
-                look, (begun, end), words = steps.send(parts)
-                parts = self.mapper(look, self.groups[begun:end], words)
+                look, (begun, end), text = steps.send(parts)
+                parts = self.mapper(look, self.groups[begun:end], text)
         except StopIteration as stop:
             return stop.value
 
@@ -96,20 +96,20 @@ class Scan(Table):
         """Rows that a pilot's are worth, by all."""
         return pilot_rows.effective(pilot.chance) / self.rows
 
-    def steps(self, pilot: Sample, encoding: Encoding, one: Family, first: Sequence[Stage] = ()) -> Steps:
+    def steps(self, pilot: Sample, encoding: Encoding, family: Family, first: Sequence[Stage] = ()) -> Steps:
         """As `run`, by who looks on its own. first: stages of the first scan."""
-        table_posterior.refuse_many(one.linear(len(encoding.values)) * (self.width - 1 + one.intercept))
-        if one.by_sums:
-            made = yield from self._by_sums(encoding, one)
-            return (yield from self._held_out(made, one))
+        table_posterior.refuse_many(family.linear(len(encoding.values)) * (self.width - 1 + family.intercept))
+        if family.by_sums:
+            fitted = yield from self._by_sums(encoding, family)
+            return (yield from self._held_out(fitted, family))
         self.refuse_few(pilot, encoding)
         levels = len(encoding.values)
         rows = pilot_rows.rows_of(pilot, encoding, self.given)
-        told = self._priors(encoding.layout)
+        column_priors = self._priors(encoding.layout)
         self.parts, self.chance = encoding.parts, pilot.chance
-        prior = coefficient_prior(one, levels, told)
+        prior = coefficient_prior(family, levels, column_priors)
         # about a peaked prior's mode rows that matter would seem small
-        start = Posterior(one, rows, CoefficientPrior(prior.mean, prior.sd), levels)
+        start = Posterior(family, rows, CoefficientPrior(prior.mean, prior.sd), levels)
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
         met = seen = self.seen(pilot)
@@ -126,26 +126,26 @@ class Scan(Table):
                 gone = sum(part.kappa for part in parts[alone:])
                 looked = (encoding, len(centres), number, to_come, gone)
                 look = self._look(start, at, curvature, min(seen, 1.0), *looked)
-                words = f"scan {number}, stage {k + 1} of {len(stages)}"
-                if not (found := (yield look, (stage.begun, stage.end), words)):  # no row of a level
+                text = f"scan {number}, stage {k + 1} of {len(stages)}"
+                if not (sums := (yield look, (stage.begun, stage.end), text)):  # no row of a level
                     continue
-                own = tree(found)
-                self.rows_read += own.rows + own.dropped
-                centres, parts = [*centres, at], [*parts, own]
-                apart.append(folds.by_fold(found, stage.begun, self.folds))
+                total = tree(sums)
+                self.rows_read += total.rows + total.dropped
+                centres, parts = [*centres, at], [*parts, total]
+                apart.append(folds.by_fold(sums, stage.begun, self.folds))
                 alone += stage.again
                 sampled = sampled and (stage.again or look.intensity.rate > 0)
                 if alone and k + 1 == len(stages):  # of rows that told the centre before
                     continue
                 if sum(part.rows + part.dropped for part in parts) >= 0.99 * met * self.rows:
-                    at, curvature, seen = self._moved(one, levels, told, centres, parts)
-                    self.say(f"{words}: the centre moved by {self.moved[-1]:.2g} sds")
+                    at, curvature, seen = self._moved(family, levels, column_priors, centres, parts)
+                    self.say(f"{text}: the centre moved by {self.moved[-1]:.2g} sds")
             why = "its first centre was too far off"
             if sampled:
-                made = self._answer(one, encoding, centres, parts, apart, alone)
-                made.scans = number
-                if not (why := _doubts(made)):
-                    return (yield from self._held_out(made, one))
+                fitted = self._answer(family, encoding, centres, parts, apart, alone)
+                fitted.scans = number
+                if not (why := _doubts(fitted)):
+                    return (yield from self._held_out(fitted, family))
             if number < _SCANS:
                 self.say(f"another scan follows, because {why}")
         raise FlyrunError(
@@ -170,13 +170,14 @@ class Scan(Table):
         to_come: Sequence[Stage],
         gone: float,
     ) -> SumLook:
-        """About this centre. seen: the share of rows that told it; to_come: this stage and those after it,
-        none where rows of it are to correct nothing; gone: Σ of sizes in stages before it.
+        """About this centre, (P,), by the curvature there, (P, P). seen: the share of rows that told it;
+        to_come: this stage and those after it, none where rows of it are to correct nothing; gone: Σ of sizes
+        in stages before it.
         """
-        bend, model = start.prior_at(at).curvature, start.family.name
-        root = _root(mode.covariance(curvature + bend))
+        prior_curvature, model = start.prior_at(at).curvature, start.family.name
+        cholesky = _root(mode.covariance(curvature + prior_curvature))
         # the mode of all rows lies about as far off as the fewer rows that told this centre leave open
-        centre = Centre(at, root, math.sqrt(1.0 / seen - 1.0), stage)
+        centre = Centre(at, cholesky, math.sqrt(1.0 / seen - 1.0), stage)
         size, weight = pilot_rows.sizes(start, self.chance, encoding, model, centre), 1.0 / self.chance
         mean, core = pilot_rows.bulk_and_core(size, weight)
         each = 1.0 + LEAST_SHARE
@@ -197,7 +198,7 @@ class Scan(Table):
         """
         known = [seen, *(max(seen, stage.told) for stage in to_come[1:])]
         shares = ((stage.end - stage.begun) / len(self.groups) for stage in to_come)
-        sizes = sum(share * seen / told for share, told in zip(shares, known, strict=True))
+        sizes = sum(share * seen / known_before for share, known_before in zip(shares, known, strict=True))
         kappa = gone + self.rows * mean * sizes
         come = rows_to_come(kappa, self.rows, self.width, self.share)
         if come.most < self.draws:
@@ -212,13 +213,19 @@ class Scan(Table):
         return self.draws * come.each
 
     def _moved(
-        self, one: Family, levels: int, told: priors.Priors, centres: list[np.ndarray], parts: list[Sums]
+        self,
+        family: Family,
+        levels: int,
+        column_priors: priors.Priors,
+        centres: list[np.ndarray],
+        parts: list[Sums],
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """The next centre, the curvature of all rows there, and the share of rows that tell it."""
+        """The next centre, (P,), all rows' curvature there, (P, P), and the share of rows that tell it."""
         share = sum(part.rows + part.dropped for part in parts) / self.rows
         summed = row_weights.together(centres, parts, share)
-        core, prior = tree(list(parts)).core(one.intercept), coefficient_prior(one, levels, told)
-        post = row_weights.surrogate(one, levels, prior, summed, core, share, self.parts)
+        core = tree(list(parts)).core(family.intercept)
+        prior = coefficient_prior(family, levels, column_priors)
+        post = row_weights.surrogate(family, levels, prior, summed, core, share, self.parts)
         at, likelihood = mode.find(post)
         covariance = mode.covariance(likelihood.curvature + post.prior_at(at).curvature)
         proposal = row_weights.Mixture.of(at, covariance, 0.0, 0.0)
@@ -227,35 +234,35 @@ class Scan(Table):
 
     def _answer(
         self,
-        one: Family,
+        family: Family,
         encoding: Encoding,
         centres: list[np.ndarray],
         parts: list[Sums],
         apart: list[list[list[Sums]]],
         alone: int,
     ) -> Found:
-        """In units of the whole table's means and sds. apart: of each stage, by fold; alone: so many stages
-        were for a centre alone.
+        """In units of the whole table's means and sds. centres: (P,) each; apart: of each stage, by fold;
+        alone: so many stages were for a centre alone.
         """
         every, centres, parts, apart = centres, centres[alone:], parts[alone:], apart[alone:]
         whole = tree(list(parts))
-        layout, scales, exact = self._exact(one, encoding, whole)
+        layout, scales, exact = self._exact(family, encoding, whole)
         levels = len(encoding.values)
-        prior = coefficient_prior(one, levels, self._priors(layout))
+        prior = coefficient_prior(family, levels, self._priors(layout))
         summed = row_weights.together(centres, parts)
-        core = whole.core(one.intercept)
-        pilots = row_weights.surrogate(one, levels, prior, summed, core, parts=self.parts)
+        core = whole.core(family.intercept)
+        pilots = row_weights.surrogate(family, levels, prior, summed, core, parts=self.parts)
         units = row_weights.Units.of(pilots, *scales)
 
         def drawn(
             stages: list[tuple[np.ndarray, Sums]], seed: int
         ) -> tuple[row_weights.Surrogate, row_weights.Answer]:
             abouts, sums = ([*each] for each in zip(*stages, strict=True))
-            own = tree([*sums])
+            pooled = tree([*sums])
             summed = units.expansion(row_weights.together(abouts, sums))
-            core = units.rows(own.core(one.intercept))
-            post = row_weights.surrogate(one, levels, prior, summed, core, parts=self.parts)
-            return post, row_weights.draw(post, units, own, every, seed, self.draws)
+            core = units.rows(pooled.core(family.intercept))
+            post = row_weights.surrogate(family, levels, prior, summed, core, parts=self.parts)
+            return post, row_weights.draw(post, units, pooled, every, seed, self.draws)
 
         post, answer = drawn([*zip(centres, parts, strict=True)], self.seed)
         counts = dict.fromkeys(encoding.values, 0.0)
@@ -264,57 +271,57 @@ class Scan(Table):
         without = []
         for k in range(len(self.folds)):
             others = zip(centres, folds.without(k, apart), strict=True)
-            without.append(drawn([(at, sums) for at, own in others for sums in own], self.seed + 1 + k))
+            without.append(drawn([(at, sums) for at, rest in others for sums in rest], self.seed + 1 + k))
         read, moved, ends = self.rows_read, self.moved, whole.ends
         return Found(layout, post, answer, counts, read, 1, moved, exact, without, ends=ends)
 
-    def _by_sums(self, encoding: Encoding, one: Family) -> Steps:
+    def _by_sums(self, encoding: Encoding, family: Family) -> Steps:
         """Of normal noise: sums of products are all that the posterior needs."""
         parts = yield GramLook(encoding), (0, len(self.groups)), "sums"
         whole: Products = tree(list(parts))
         self.rows_read += whole.rows + whole.dropped
-        layout, scales, exact = self._exact(one, encoding, whole)
-        prior = coefficient_prior(one, 0, self._priors(layout))
+        layout, scales, exact = self._exact(family, encoding, whole)
+        prior = coefficient_prior(family, 0, self._priors(layout))
         nothing = np.zeros(len(layout.names) + 1)
         summed = Expansion(nothing, 0.0, nothing, np.zeros((len(nothing), len(nothing))))
         empty = Rows(np.empty((0, len(layout.names))), np.empty(0))
-        post = row_weights.Surrogate(one, empty, prior, summed=summed)
+        post = row_weights.Surrogate(family, empty, prior, summed=summed)
         units = row_weights.Units.of(post, *scales)
 
-        def drawn(own: Products, seed: int) -> tuple[row_weights.Surrogate, row_weights.Answer]:
-            sums = gaussian_noise.about(prior.mean, units.products(own.gram), own.copies)
+        def drawn(products: Products, seed: int) -> tuple[row_weights.Surrogate, row_weights.Answer]:
+            sums = gaussian_noise.about(prior.mean, units.products(products.gram), products.copies)
             x = gaussian_noise.draw_from(sums, post, np.random.default_rng(seed), row_weights.DRAWS)
             return post, row_weights.Answer(Weighted.of_independent(x), 1.0, 0.0, 0, 0, 0)
 
         apart = [folds.by_fold(parts, 0, self.folds)]
-        others = [own for k in range(len(self.folds)) for (own,) in folds.without(k, apart)]
-        without = [drawn(own, self.seed + 1 + k) for k, own in enumerate(others)]
+        others = [products for k in range(len(self.folds)) for (products,) in folds.without(k, apart)]
+        without = [drawn(products, self.seed + 1 + k) for k, products in enumerate(others)]
         _, answer = drawn(whole, self.seed)
         return Found(layout, post, answer, {}, self.rows_read, 1, [], exact, without)
 
-    def _held_out(self, made: Found, one: Family) -> Steps:
+    def _held_out(self, fitted: Found, family: Family) -> Steps:
         """The same, with what each fold's rows are under the posterior of all others."""
-        for k, ((_, answer), own) in enumerate(zip(made.without, self.folds, strict=True)):
+        for k, ((_, answer), fold) in enumerate(zip(fitted.without, self.folds, strict=True)):
             draws = folds.some(answer.found)
-            look = folds.HeldOutLook(made.encoding, one.name, len(made.encoding.values), draws)
-            made.foretold.append(tree((yield look, own, f"fold {k + 1} of {len(self.folds)}")))
-            self.rows_read += made.foretold[-1].rows + made.foretold[-1].dropped
-        made.rows_read = self.rows_read
-        return made
+            look = folds.HeldOutLook(fitted.encoding, family.name, len(fitted.encoding.values), draws)
+            fitted.foretold.append(tree((yield look, fold, f"fold {k + 1} of {len(self.folds)}")))
+            self.rows_read += fitted.foretold[-1].rows + fitted.foretold[-1].dropped
+        fitted.rows_read = self.rows_read
+        return fitted
 
-    def whole(self, task: str, one: Family, stages: Sequence[Stage]) -> Steps:
+    def whole(self, task: str, family: Family, stages: Sequence[Stage]) -> Steps:
         """As `steps`, of few rows: all come here, and no pilot is needed. stages: of others' scan."""
         look = RowsLook(self.columns, tuple(self.beside.values()), self.target, self.table.missing)
         parts = list[Sample]()
         for k, stage in enumerate(stages):
-            found = yield look, (stage.begun, stage.end), f"scan 1, stage {k + 1} of {len(stages)}"
-            parts += [] if stage.again else found
+            samples = yield look, (stage.begun, stage.end), f"scan 1, stage {k + 1} of {len(stages)}"
+            parts += [] if stage.again else samples
         sample: Sample = tree(parts)
         if not len(sample.y):
             raise DataError(f"{self.given}: every row lacks a value")
-        encoding = self.encoding(sample, task, one)
+        encoding = self.encoding(sample, task, family)
         levels = len(encoding.values)
-        table_posterior.refuse_many(one.linear(levels) * (self.width - 1 + one.intercept))
+        table_posterior.refuse_many(family.linear(levels) * (self.width - 1 + family.intercept))
         self.refuse_few(sample, encoding)
         rows = pilot_rows.rows_of(sample, encoding, self.given)
         each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), rows.features, rows.target
@@ -323,14 +330,14 @@ class Scan(Table):
         ends = AtEnds(encoding).of(x.T[np.flatnonzero(encoding.two)], y, rows.trials, each)
         lost = sample.read - len(y)
         whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, ends, ())
-        layout, _, exact = self._exact(one, encoding, whole)
+        layout, _, exact = self._exact(family, encoding, whole)
         rows = pilot_rows.rows_of(sample, exact, self.given)
-        prior = coefficient_prior(one, levels, self._priors(layout))
+        prior = coefficient_prior(family, levels, self._priors(layout))
         with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
-            draws = weighted_draws.fit(Posterior(one, rows, prior, levels), self.seed)
+            draws = weighted_draws.fit(Posterior(family, rows, prior, levels), self.seed)
         size = len(draws.x.T)
         nothing = Expansion(np.zeros(size), 0.0, np.zeros(size), np.zeros((size, size)))
-        post = row_weights.Surrogate(one, rows, prior, levels, summed=nothing, parts=encoding.parts)
+        post = row_weights.Surrogate(family, rows, prior, levels, summed=nothing, parts=encoding.parts)
         answer = row_weights.Answer(draws, 1.0, 0.0, len(y), 0, sample.x.nbytes)
         if draws.why:
             answer = replace(row_weights.by_chains(post, self.seed), core=len(y), nbytes=sample.x.nbytes)
@@ -341,7 +348,7 @@ class Scan(Table):
         return Found(layout, post, answer, counts, sample.read, 1, [], exact, ends=ends)
 
     def _exact(
-        self, one: Family, encoding: Encoding, whole: Sums | Products
+        self, family: Family, encoding: Encoding, whole: Sums | Products
     ) -> tuple[Layout, tuple[np.ndarray, np.ndarray, tuple[float, float]], Encoding]:
         """The layout by means and sds of all rows; as of `Units.of`, what these are by the pilot's; and an
         encoding by them.
@@ -350,17 +357,17 @@ class Scan(Table):
         away = whole.x[columns] / n
         ratio = np.sqrt(np.maximum(whole.square[columns] / n - away**2, 0.0))
         two = encoding.two & ~whole.other[columns]
-        owners = [one.name for one in encoding.layout.features for _ in one.encoded]
+        owners = [column.name for column in encoding.layout.features for _ in column.encoded]
         if constant := [name for name, sd in zip(owners, ratio, strict=True) if not sd > 1e-6]:
             raise DataError(
                 f"{self.given}: {constant[0]} has one value alone in all rows; leave it out with --drop "
                 f"{quoted(constant[0])}, or choose another --target"
             )
         away, ratio = np.where(two, 0.0, away), np.where(two, 1.0, ratio)
-        if not one.intercept:
+        if not family.intercept:
             away = np.zeros_like(away)
         target = (1.0, 0.0)
-        if one.domain.standardized:
+        if family.domain.standardized:
             mean = float(whole.y[0]) / n
             target = (math.sqrt(max(float(whole.y[1]) / n - mean**2, 1e-300)), mean)
         aim = encoding.layout.target
@@ -379,32 +386,32 @@ class Scan(Table):
 
 def stages_of(groups: int, seen: float) -> list[Stage]:
     """Of a first scan of so many groups; seen: share of rows that a pilot stands for."""
-    stages, begun, told = list[Stage](), 0, min(seen, 1.0)
+    stages, begun, known = list[Stage](), 0, min(seen, 1.0)
     for share in _FOR_CENTRES:
         end = max(int(share * groups), 1)
         if _FOR_CENTRES[-1] * groups >= 1.0 and end > max(begun, 2.0 * seen * groups):
-            stages.append(Stage(begun, end, told, True))
-            begun, told = end, end / groups
-    again, many = begun, max(int(math.log(1.0 / told, _GROWTH)), 1)
+            stages.append(Stage(begun, end, known, True))
+            begun, known = end, end / groups
+    again, many = begun, max(int(math.log(1.0 / known, _GROWTH)), 1)
     for k in range(1, many + 1):
-        if (end := math.ceil(groups * told ** (1.0 - k / many))) > begun:
-            stages.append(Stage(begun, end, max(told, begun / groups)))
+        if (end := math.ceil(groups * known ** (1.0 - k / many))) > begun:
+            stages.append(Stage(begun, end, max(known, begun / groups)))
             begun = end
     return [*stages, Stage(0, again, 1.0)] if again else stages
 
 
-def _doubts(found: Found) -> str:
+def _doubts(fitted: Found) -> str:
     """Why the draws of a scan are not to be trusted; "" where they are."""
-    if found.moved[-1] > _FAR and not found.answer.found.why:
-        return f"the centre moved by {found.moved[-1]:.0f} sds in the last stage"
+    if fitted.moved[-1] > _FAR and not fitted.answer.found.why:
+        return f"the centre moved by {fitted.moved[-1]:.0f} sds in the last stage"
     most = row_weights.MOST_VARIANCE
-    for own in (found.answer, *(answer for _, answer in found.without)):
-        if own.found.why:
-            return own.found.why
-        if not own.variance < most:
-            return f"the log weights' variance is {own.variance:.2g}, at most {most:g} is asked for"
-        if own.planned <= 0.5:
-            return f"only {100 * own.planned:.0f} % of the draws are effective"
+    for answer in (fitted.answer, *(answer for _, answer in fitted.without)):
+        if answer.found.why:
+            return answer.found.why
+        if not answer.variance < most:
+            return f"the log weights' variance is {answer.variance:.2g}, at most {most:g} is asked for"
+        if answer.planned <= 0.5:
+            return f"only {100 * answer.planned:.0f} % of the draws are effective"
     return ""
 
 

@@ -81,7 +81,7 @@ def several(given: str) -> bool:
     """
     path = Path(given).expanduser()
     if path.is_dir():
-        return any(one.suffix in _ENDINGS for one in path.rglob("*"))
+        return any(file.suffix in _ENDINGS for file in path.rglob("*"))
     return addresses.is_address(given) or (not path.is_file() and glob.has_magic(given))
 
 
@@ -102,14 +102,14 @@ def find(given: str) -> Shards:
             with addresses.opened(path) as source, parquet.ParquetFile(source) as opened:
                 schema, about = opened.schema_arrow, opened.metadata
         except (OSError, ValueError) as error:  # Arrow's errors are among them
-            said = " ".join(str(error).split())[:160]
-            raise DataError(f"{path}: is no whole Parquet file ({said}); write it again") from error
-        own = {field.name: _kind(field.type) for field in schema}
-        if both := next((name for name, _ in file.named if name in own), None):
+            reason = " ".join(str(error).split())[:160]
+            raise DataError(f"{path}: is no whole Parquet file ({reason}); write it again") from error
+        file_kinds = {field.name: _kind(field.type) for field in schema}
+        if both := next((name for name, _ in file.named if name in file_kinds), None):
             raise DataError(f"{path}: has a column {both!r}, which its folder's name holds, too; rename one")
-        own |= {name: _kind_of_words(name, named.values()) for name, _ in file.named}
-        kinds = kinds or own
-        _refuse_others(path, own, files[0].path if files else path, kinds)
+        file_kinds |= {name: _kind_of_words(name, named.values()) for name, _ in file.named}
+        kinds = kinds or file_kinds
+        _refuse_others(path, file_kinds, files[0].path if files else path, kinds)
         files.append(file)
         for group in range(about.num_row_groups):
             if rows := about.row_group(group).num_rows:
@@ -123,15 +123,15 @@ def find(given: str) -> Shards:
 
 
 def _paths(given: str) -> list[str]:
-    found = addresses.listed(given)
-    if len(found) != 1 or found[0] != given:  # one file may have any name
-        found = [path for path in found if path.endswith(_ENDINGS)]
-    if not found:
-        said = "no Parquet file has such a name"
+    paths = addresses.listed(given)
+    if len(paths) != 1 or paths[0] != given:  # one file may have any name
+        paths = [path for path in paths if path.endswith(_ENDINGS)]
+    if not paths:
         raise DataError(
-            f"{given}: {said}; name a folder of Parquet files or a pattern, as 'folder/*.parquet'"
+            f"{given}: no Parquet file has such a name; name a folder of Parquet files or a pattern, as "
+            "'folder/*.parquet'"
         )
-    return sorted(found)
+    return sorted(paths)
 
 
 def _named(given: str, path: str) -> tuple[tuple[str, str | None], ...]:
@@ -180,13 +180,13 @@ def _kind(type_: Any) -> str:
 
 def _counting(group: Any) -> set[str]:
     """Columns of a row group without a name whose ends are as far apart as numbers of its rows."""
-    found = set()
+    counting = set()
     for column in map(group.column, range(group.num_columns)):
         ends = column.statistics
         if is_nameless(column.path_in_schema) and ends is not None and ends.has_min_max:
             apart = ends.max - ends.min if isinstance(ends.max, int) else None
-            found |= {column.path_in_schema} if apart == group.num_rows - 1 else set()
-    return found
+            counting |= {column.path_in_schema} if apart == group.num_rows - 1 else set()
+    return counting
 
 
 def left_out(shards: Shards, table: Table) -> list[str]:
@@ -196,21 +196,21 @@ def left_out(shards: Shards, table: Table) -> list[str]:
     return [name for name in shards.counting if name not in table.drop and table.role(name) == "column"]
 
 
-def _refuse_others(path: str, own: dict[str, str], first: str, kinds: dict[str, str]) -> None:
+def _refuse_others(path: str, file_kinds: dict[str, str], first: str, kinds: dict[str, str]) -> None:
     """DataError where a file has other columns than the first."""
     for name, other, where in (
-        *((name, path, first) for name in kinds if name not in own),
-        *((name, first, path) for name in own if name not in kinds),
+        *((name, path, first) for name in kinds if name not in file_kinds),
+        *((name, first, path) for name in file_kinds if name not in kinds),
     ):
         raise DataError(
             f"{other}: has no column {name!r}, which {where} has; write both with the same columns, "
             f"or leave the file out of the pattern"
         )
-    for name, kind in own.items():
+    for name, kind in file_kinds.items():
         if kind != kinds[name]:
-            words = {"number": "numbers", "boolean": "true and false", "text": "text", "other": "no numbers"}
+            nouns = {"number": "numbers", "boolean": "true and false", "text": "text", "other": "no numbers"}
             raise DataError(
-                f"{path}: column {name!r} holds {words[kind]}, in {first} {words[kinds[name]]}; "
+                f"{path}: column {name!r} holds {nouns[kind]}, in {first} {nouns[kinds[name]]}; "
                 "write both alike"
             )
 
@@ -262,8 +262,8 @@ def with_categories(shards: Shards, table: TypedTable) -> Shards:
         if (role := table.role(name)) != "column":
             raise DataError(f"--categorical {quoted(name)}: is the {role}; leave it out there")
         if (kind := shards.kinds[name]) in ("boolean", "other"):
-            said = "true and false, two values" if kind == "boolean" else "neither numbers nor text"
-            raise DataError(f"--categorical {quoted(name)}: holds {said}; leave it out there")
+            contents = "true and false, two values" if kind == "boolean" else "neither numbers nor text"
+            raise DataError(f"--categorical {quoted(name)}: holds {contents}; leave it out there")
     for name in table.numeric:
         _refuse_unknown(shards, "numeric", name)
     in_order = [name for name in shards.kinds if table.order_of(name)]

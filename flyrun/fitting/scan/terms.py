@@ -67,12 +67,12 @@ class Terms(NamedTuple):
         """Columns (n, S), categories by number, as a table. place: (n,), rows' numbers."""
         import pandas as pd  # late: half a second
 
-        found = {}
+        by_name = {}
         for values, column in zip(x.T, self.columns, strict=True):
             levels = column.levels or []
             known = np.array(levels if column.text else [*map(float, levels)])
-            found[column.name] = known[values.astype(np.int64)] if levels else values
-        return pd.DataFrame(found, index=place)
+            by_name[column.name] = known[values.astype(np.int64)] if levels else values
+        return pd.DataFrame(by_name, index=place)
 
     def of(self, x: np.ndarray, place: np.ndarray, what: str) -> np.ndarray:
         """The matrix (n, D) of columns (n, S); NaN of rows that lack a value. DataError as of Matrix."""
@@ -81,11 +81,11 @@ class Terms(NamedTuple):
         kept = np.isfinite(x).all(axis=1)
         if np.isinf(x).any():
             raise DataError(f"{what} holds an infinite number; leave its column out of the formula")
-        found = np.full((len(x), len(self.names)), np.nan)
+        matrix_rows = np.full((len(x), len(self.names)), np.nan)
         if kept.any():
             matrix = formula.matrix(self.text, self.columns, self.state)
-            found[kept] = matrix.columns(self.frame(x[kept], place[kept]), what).to_numpy()
-        return found
+            matrix_rows[kept] = matrix.columns(self.frame(x[kept], place[kept]), what).to_numpy()
+        return matrix_rows
 
     def made(self, columns: list[np.ndarray], place: np.ndarray, what: str) -> list[np.ndarray]:
         """Columns (n,) of which the first are the formula's, with the matrix's instead of these."""
@@ -108,10 +108,12 @@ def find(
     known = dict(levels)
     terms = Terms(text, [category(shards, name, known.get(name, ())) for name in columns], {}, ())
     look = SourceLook(columns, levels, min(1.0, MOST / shards.rows), seed)
-    found: Sources = tree(mapper(look, groups, "what the formula's functions know"))
-    if not len(found.values):
+    sources: Sources = tree(mapper(look, groups, "what the formula's functions know"))
+    if not len(sources.values):
         raise DataError(f"{shards.given}: every row lacks a value of the formula")
-    rows = np.concatenate([found.values, [found.low, found.high]]) if look.chance < 1.0 else found.values
+    rows = sources.values
+    if look.chance < 1.0:
+        rows = np.concatenate([rows, [sources.low, sources.high]])
     matrix = formula.Matrix.of(formula.read(text, columns), terms.columns, terms.frame(rows))
     names = tuple(matrix.columns(terms.frame(rows[:1]), shards.given))
     if len(set(names)) < len(names):

@@ -38,8 +38,8 @@ class TextLook:
 
     def __call__(self, block: Block) -> Texts:
         """All of them, or more than a category may have."""
-        found = levels_of(block, self.columns)
-        pairs = sorted((name, value) for name, values in found.items() for value in values[: MOST_LEVELS + 1])
+        texts = levels_of(block, self.columns)
+        pairs = sorted((name, value) for name, values in texts.items() for value in values[: MOST_LEVELS + 1])
         return Texts(*np.array(pairs, dtype=str).reshape(len(pairs), 2).T)
 
 
@@ -72,16 +72,16 @@ def find(
 
 def refuse_references(shards: Shards, names: tuple[str, ...], options: TypedTable) -> None:
     """DataError for a reference of what is no column of text."""
-    for said in options.reference:
-        if not any(said.startswith(f"{name}=") for name in names):
-            name = said.partition("=")[0]
+    for reference in options.reference:
+        if not any(reference.startswith(f"{name}=") for name in names):
+            name = reference.partition("=")[0]
             known = " is not fitted" if shards.kinds.get(name) in ("text", "category") else " holds numbers"
             held = known if name in shards.kinds else ": no such column"
-            raise DataError(f"--reference {said}: {name}{held}; name a category, or leave it out")
+            raise DataError(f"--reference {reference}: {name}{held}; name a category, or leave it out")
 
 
 def ordered(
-    found: Texts, names: tuple[str, ...], options: TypedTable, given: str
+    texts: Texts, names: tuple[str, ...], options: TypedTable, given: str
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """As of `find`, from the columns' values; given: the table as it is named."""
     from flyrun.tables import columns  # late: pandas takes half a second
@@ -89,10 +89,10 @@ def ordered(
 
     categories = []
     for name in names:
-        one = Seen(name, options, given, text=True, values={*found.of(name)})
-        columns.take_order(one)
-        if len(one.values) <= MOST_LEVELS and are_complex(one.values) and name not in options.categorical:
-            raise one.error(f"holds complex numbers; {PARTS}")
-        categories.append(columns.feature(one, groups=False))
+        seen = Seen(name, options, given, text=True, values={*texts.of(name)})
+        columns.take_order(seen)
+        if len(seen.values) <= MOST_LEVELS and are_complex(seen.values) and name not in options.categorical:
+            raise seen.error(f"holds complex numbers; {PARTS}")
+        categories.append(columns.feature(seen, groups=False))
     columns.against_references(categories, options)
-    return tuple((one.name, tuple(one.levels or ())) for one in categories)
+    return tuple((column.name, tuple(column.levels or ())) for column in categories)
