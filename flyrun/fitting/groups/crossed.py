@@ -45,10 +45,10 @@ class _Columns:
 
     def __getitem__(self, which: slice | np.ndarray) -> np.ndarray:
         code = self.code[which]
-        found = np.zeros((len(code), self.shape[1]))
-        found[np.arange(len(code)), code] = 1.0
-        found[:, self.levels :] = self.features[which]
-        return found
+        columns = np.zeros((len(code), self.shape[1]))
+        columns[np.arange(len(code)), code] = 1.0
+        columns[:, self.levels :] = self.features[which]
+        return columns
 
 
 @dataclass(frozen=True)
@@ -98,22 +98,22 @@ class CrossedPosterior(GroupedPosterior):
 
     def log_prior(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P)."""
-        found = super().log_prior(x)
+        log_prior = super().log_prior(x)
         if self.crossed is None:
-            return found
+            return log_prior
         log_sd, b = x[:, self.after : self.after + 1], x[:, self.after + 1 :]
-        own = -0.5 * (b / np.exp(log_sd)) ** 2 - log_sd - 0.5 * np.log(2 * np.pi)
-        return found + own.sum(axis=1) + scales.log_prior(log_sd)
+        of_levels = -0.5 * (b / np.exp(log_sd)) ** 2 - log_sd - 0.5 * np.log(2 * np.pi)
+        return log_prior + of_levels.sum(axis=1) + scales.log_prior(log_sd)
 
     def by_nodes(self, x: np.ndarray, nodes: int) -> np.ndarray:
         """(S,) of x (S, P), nodes about what the nearest point of the grid says."""
         if not self.by_grid:
             return super().by_nodes(x, nodes)
-        found = np.empty(len(x))
+        values = np.empty(len(x))
         for which, wide in self._near(x):
-            found[which] = wide.by_nodes(self._widened(x[which]), nodes)
+            values[which] = wide.by_nodes(self._widened(x[which]), nodes)
             self.queries, wide.queries = self.queries + wide.queries, 0
-        return found
+        return values
 
     def _widened(self, x: np.ndarray) -> np.ndarray:
         """x (S, P) as `wide` has it, without the log sd."""
@@ -121,7 +121,7 @@ class CrossedPosterior(GroupedPosterior):
 
     def _near(self, x: np.ndarray) -> Iterator[tuple[np.ndarray, GroupedPosterior]]:
         """Which of x (S, P) are near each point of the grid, with the posterior whose nodes follow it."""
-        near = _nearest(np.array([one.at for one in self.grid_of_sds]), x[:, self.after])
+        near = _nearest(np.array([point.at for point in self.grid_of_sds]), x[:, self.after])
         for k in np.unique(near):
             self.wide.follow = self.grid_of_sds[k].follow
             self.wide.nodes, self.wide.steps = self.nodes, self.steps
@@ -131,10 +131,10 @@ class CrossedPosterior(GroupedPosterior):
         """Of the factor that is integrated out, (S, G, q), a draw for each x (S, P)."""
         if not self.by_grid:
             return effects.draw(self, x, seed)
-        found = np.empty((len(x), self.groups, self.effects))
+        drawn = np.empty((len(x), self.groups, self.effects))
         for which, wide in self._near(x):
-            found[which] = effects.draw(wide, self._widened(x[which]), seed + 1_000 * int(which[0]))
-        return found
+            drawn[which] = effects.draw(wide, self._widened(x[which]), seed + 1_000 * int(which[0]))
+        return drawn
 
     # -- the proposal --------------------------------------------------------------------------------------
 
@@ -144,14 +144,14 @@ class CrossedPosterior(GroupedPosterior):
             return super().proposal()
         points = self._bracketed()
         while len(points) < _MOST:
-            heights = np.array([one.height for one in points])
-            ends = np.stack([heights[:-1], heights[1:]])
-            gap = np.where(ends.max(axis=0) > heights.max() - _DEEP, np.abs(np.diff(heights)), 0.0)
+            log_p = np.array([point.height for point in points])
+            ends = np.stack([log_p[:-1], log_p[1:]])
+            gap = np.where(ends.max(axis=0) > log_p.max() - _DEEP, np.abs(np.diff(log_p)), 0.0)
             k = int(np.argmax(gap))
             if gap[k] <= _APART:
                 if len(points) >= _POINTS:
                     break
-                k = int(np.argmax(np.diff([one.at for one in points])))
+                k = int(np.argmax(np.diff([point.at for point in points])))
             points.insert(k + 1, self._at(0.5 * (points[k].at + points[k + 1].at), points[k]))
         self.grid_of_sds = points
         return OverGrid.of(points, self.after)
@@ -161,11 +161,11 @@ class CrossedPosterior(GroupedPosterior):
         points = [self._at(_START)]
         for end, step in ((-1, _STEP), (0, -_STEP)):
             while True:
-                top, last = max(one.height for one in points), points[end]
+                top, last = max(point.height for point in points), points[end]
                 if last.height < top - _DEEP or last.at < _LOWEST:
                     break
-                one = self._at(last.at + step, last)
-                points = [*points, one] if end else [one, *points]
+                point = self._at(last.at + step, last)
+                points = [*points, point] if end else [point, *points]
         return points
 
     def _at(self, log_sd: float, near: _Point | None = None) -> _Point:
@@ -178,17 +178,17 @@ class CrossedPosterior(GroupedPosterior):
         shape = mode.covariance(likelihood.curvature + prior.curvature)
         shape = np.roll(shape, (-levels, -levels), axis=(0, 1))
         sd = np.sqrt(np.diag(shape))
-        root = np.linalg.cholesky(shape / np.outer(sd, sd) + 1e-12 * np.eye(len(sd)))
-        height = likelihood.value + prior.value + float(np.log(sd * np.diag(root)).sum())
-        height += float(scales.log_prior(np.array([[log_sd]]))[0])
+        cholesky = np.linalg.cholesky(shape / np.outer(sd, sd) + 1e-12 * np.eye(len(sd)))
+        log_density = likelihood.value + prior.value + float(np.log(sd * np.diag(cholesky)).sum())
+        log_density += float(scales.log_prior(np.array([[log_sd]]))[0])
         wide.settle(at)
         assert wide.follow is not None
         self.queries, wide.queries = self.queries + wide.queries, 0
-        return _Point(log_sd, height, np.roll(at, -levels), sd, root, wide.follow)
+        return _Point(log_sd, log_density, np.roll(at, -levels), sd, cholesky, wide.follow)
 
 
 def _nearest(points: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Of ascending points the nearest to each, (S,)."""
+    """Of ascending points (K,) the nearest to each, (S,)."""
     return np.searchsorted(0.5 * (points[:-1] + points[1:]), at)
 
 
@@ -216,30 +216,30 @@ class OverGrid:
         """Of the grid, ascending; place: of the log sd in x."""
         from scipy.interpolate import CubicSpline  # late: a fifth of what every fit loads, and few need it
 
-        at, heights = np.array([one.at for one in points]), np.array([one.height for one in points])
+        at, values = np.array([point.at for point in points]), np.array([point.height for point in points])
         edges = np.linspace(at[0], at[-1], _FINE + 1)
-        log_p = CubicSpline(at, heights)(0.5 * (edges[1:] + edges[:-1]))
+        log_p = CubicSpline(at, values)(0.5 * (edges[1:] + edges[:-1]))
         share = sum(
             part * (p := np.exp(power * (log_p - log_p.max()))) / p.sum()
             for part, power in ((1.0 - _FLAT, 1.0), (_FLAT, 0.5))
         )
-        size, top = len(points[0].mode), points[int(heights.argmax())]
-        parts = [Mixture(np.zeros(size), one.root, freedom(size)) for one in points]
+        size, top = len(points[0].mode), points[int(values.argmax())]
+        parts = [Mixture(np.zeros(size), point.root, freedom(size)) for point in points]
         middle = 0.5 * (edges[1:] + edges[:-1])
-        root = np.zeros((size + 1, size + 1))
+        cholesky = np.zeros((size + 1, size + 1))
         others = np.delete(np.arange(size + 1), place)
-        root[np.ix_(others, others)] = top.sd[:, None] * top.root
-        root[place, place] = np.sqrt(share @ (middle - share @ middle) ** 2)
+        cholesky[np.ix_(others, others)] = top.sd[:, None] * top.root
+        cholesky[place, place] = np.sqrt(share @ (middle - share @ middle) ** 2)
         return OverGrid(
             place,
             at,
             parts,
-            CubicSpline(at, np.array([one.mode for one in points])),
-            CubicSpline(at, np.log([one.sd for one in points])),
+            CubicSpline(at, np.array([point.mode for point in points])),
+            CubicSpline(at, np.log([point.sd for point in points])),
             edges,
             share,
             np.insert(top.mode, place, top.at),
-            root,
+            cholesky,
             parts[0].freedom,
             parts[0].wide_freedom,
         )
@@ -263,8 +263,8 @@ class OverGrid:
         width = self.edges[1] - self.edges[0]
         cell = np.floor((log_sd - self.edges[0]) / width).astype(int).clip(0, _FINE - 1)
         inside = (log_sd >= self.edges[0]) & (log_sd <= self.edges[-1])
-        found = np.where(inside, np.log(self.share[cell] / width), -np.inf) - spread.sum(axis=1)
+        log_density = np.where(inside, np.log(self.share[cell] / width), -np.inf) - spread.sum(axis=1)
         near = _nearest(self.at, log_sd)
         for k in np.unique(near):
-            found[near == k] += self.parts[k].log_density(z[near == k])
-        return found
+            log_density[near == k] += self.parts[k].log_density(z[near == k])
+        return log_density

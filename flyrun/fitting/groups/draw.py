@@ -59,15 +59,15 @@ def draw(
             each = len(posterior.rows) * posterior.nodes**posterior.effects
             draws = int(np.clip(_EVALUATIONS / each, _FEWEST, wanted))
             enough = min(weighted_draws.WANTED, max(weighted_draws.ENOUGH, int(_EFFECTIVE * draws)))
-            found = weighted_draws.by_all_rows(posterior, proposal, rng, draws, wanted=enough, spent=spent)
-            error = _error(posterior, _across(posterior, found))
+            weighted = weighted_draws.by_all_rows(posterior, proposal, rng, draws, wanted=enough, spent=spent)
+            error = _error(posterior, _across(posterior, weighted))
             if error <= EXACT or spent():
                 break
-    if error > EXACT and not found.why:
-        found = replace(
-            found, why=f"{posterior.nodes} nodes integrate group effects to {error:.2g} nats only"
+    if error > EXACT and not weighted.why:
+        weighted = replace(
+            weighted, why=f"{posterior.nodes} nodes integrate group effects to {error:.2g} nats only"
         )
-    return Drawn(found, error, posterior.nodes)
+    return Drawn(weighted, error, posterior.nodes)
 
 
 def _enough_nodes(
@@ -97,14 +97,14 @@ def _error(posterior: GroupedPosterior, x: np.ndarray) -> float:
     return float(np.ptp(posterior.log_likelihood(x) - posterior.by_nodes(x, 2 * posterior.nodes - 1)))
 
 
-def _across(posterior: GroupedPosterior, found: Weighted) -> np.ndarray:
-    """Some draws from one end of the posterior of each log sd to the other, as the weights have it.
+def _across(posterior: GroupedPosterior, weighted: Weighted) -> np.ndarray:
+    """Some draws, (m, P), from one end of the posterior of each log sd to the other, as the weights have it.
 
     Its tail may be longer than the mode foretells.
     """
-    x, chosen = found.x, []
+    x, chosen = weighted.x, []
     for h in {posterior.before, posterior.after - 1}:
         order = np.argsort(x[:, h])
-        below = np.cumsum(found.weights[order])
+        below = np.cumsum(weighted.weights[order])
         chosen.append(order[np.searchsorted(below, _QUANTILES).clip(max=len(order) - 1)])
     return x[np.concatenate(chosen)]

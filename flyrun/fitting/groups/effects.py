@@ -32,27 +32,27 @@ def draw(posterior: GroupedPosterior, x: np.ndarray, seed: int = 0) -> np.ndarra
     """
     if posterior.family.by_sums:
         return _normal(posterior, x, np.random.default_rng(seed))
-    found = np.empty((len(x), posterior.groups, posterior.effects))
-    one = partial(_of_block, posterior, x, seed)
-    for (draws, groups), effects in in_order(one, _blocks(posterior, len(x)), cores()):
-        found[draws, groups] = effects
-    return found
+    drawn = np.empty((len(x), posterior.groups, posterior.effects))
+    of_block = partial(_of_block, posterior, x, seed)
+    for (draws, groups), effects in in_order(of_block, _blocks(posterior, len(x)), cores()):
+        drawn[draws, groups] = effects
+    return drawn
 
 
 def _normal(posterior: GroupedPosterior, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Given coefficients b ~ N(σ²M⁻¹·Z'(y − Xβ)/σ², σ²M⁻¹), M = σ²(TT')⁻¹ + Z'Z, by groups' sums alone."""
-    found = Sums(posterior)
+    """(S, G, q): given coefficients b ~ N(σ²M⁻¹·Z'(y − Xβ)/σ², σ²M⁻¹), M = σ²(TT')⁻¹ + Z'Z, by sums."""
+    totals = Sums(posterior)
     p00, p01, p11 = scales.precision(posterior.h(x))
     away = posterior.linear_part(x)
     effects = np.empty((len(x), posterior.groups, posterior.effects))
     for s in range(len(x)):
         variance = float(np.exp(2.0 * x[s, posterior.before - 1]))
         inner = np.array([[p00[s], p01[s]], [p01[s], p11[s]]])[: posterior.effects, : posterior.effects]
-        root = np.linalg.cholesky(found.all_own / variance + inner)
-        pull = (found.cross[..., -1] - found.cross[..., :-1] @ away[s]) / variance
-        noise = rng.standard_normal(pull.shape)
-        along = np.linalg.solve(root, pull[..., None]) + noise[..., None]
-        effects[s] = np.linalg.solve(root.transpose(0, 2, 1), along)[..., 0]
+        cholesky = np.linalg.cholesky(totals.all_own / variance + inner)
+        score = (totals.cross[..., -1] - totals.cross[..., :-1] @ away[s]) / variance
+        noise = rng.standard_normal(score.shape)
+        along = np.linalg.solve(cholesky, score[..., None]) + noise[..., None]
+        effects[s] = np.linalg.solve(cholesky.transpose(0, 2, 1), along)[..., 0]
     return effects
 
 
@@ -112,13 +112,13 @@ class _Density:
             eta,
             [value[:, None] for value in posterior.auxiliaries(x)],
             scales.triangle(posterior.h(x)),
-            np.stack([one[..., 0] for one in at], axis=-1),
+            np.stack([effect[..., 0] for effect in at], axis=-1),
             np.stack(roots, axis=-1),
         )
 
     def _prior(self, b: list[np.ndarray], draws: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """log N(b; 0, TT') but for what does not depend on b; the draws are b's last axis but one."""
-        t00, t10, t11 = (one[draws, None] for one in self.triangle)
+        """log N(b; 0, TT') of b (..., S, K) but for what does not depend on b."""
+        t00, t10, t11 = (element[draws, None] for element in self.triangle)
         v0 = b[0] / t00
         if len(b) == 1:
             return -0.5 * v0**2
@@ -126,39 +126,39 @@ class _Density:
 
     def _at_nodes(self, b: list[np.ndarray]) -> np.ndarray:
         """At the same nodes of all, b of (g, S, K): (g, S, K)."""
-        one = self.posterior
-        found = sums.of_groups(one.family, self.rows, self.block, self.eta, self.z, b, self.aux)
-        return found + self._prior(b)
+        posterior = self.posterior
+        values = sums.of_groups(posterior.family, self.rows, self.block, self.eta, self.z, b, self.aux)
+        return values + self._prior(b)
 
     def _at(self, which: np.ndarray, b: list[np.ndarray]) -> np.ndarray:
         """Of some, (m,), at points b of (m, J): (m, J)."""
         group, draws = np.divmod(which, self.eta.shape[1])
-        found = sums.of_pairs(
+        values = sums.of_pairs(
             self.posterior.family, self.rows, self.block, self.eta, self.z, b, self.aux, group, draws
         )
-        return found + self._prior(b, draws)
+        return values + self._prior(b, draws)
 
     def _whole(self, effects: list[np.ndarray]) -> np.ndarray:
         """(S, g, q) of q draws (M,)."""
         shape = self.eta.shape[1], len(self.block.starts)
-        return np.stack([one.reshape(shape[::-1]).T for one in effects], axis=-1)
+        return np.stack([effect.reshape(shape[::-1]).T for effect in effects], axis=-1)
 
     def intercepts(self, rng: np.random.Generator) -> np.ndarray:
-        """A draw of each."""
+        """A draw of each, (S, g, 1)."""
         b = stepped(self.centre[..., 0], (self.root[..., 0], _AT))
         values = self._at_nodes([b])
-        points, values = (np.moveaxis(one, -1, 0).reshape(len(_AT), -1) for one in (b, values))
+        points, values = (np.moveaxis(array, -1, 0).reshape(len(_AT), -1) for array in (b, values))
         return self._whole([hull.draws(points, values, lambda which, at: self._at(which, [at]), rng)])
 
     def pairs(self, rng: np.random.Generator) -> np.ndarray:
-        """A draw of each intercept and slope."""
-        centre, root = self.centre.reshape(-1, 2), self.root.reshape(-1, 3)
+        """A draw of each intercept and slope, (S, g, 2)."""
+        centre, scale = self.centre.reshape(-1, 2), self.root.reshape(-1, 3)
         nodes, logs = np.polynomial.hermite_e.hermegauss(max(self.posterior.nodes, _INNER))
         logs = np.log(logs) + 0.5 * nodes**2
 
         def slopes(which: np.ndarray, b: np.ndarray, t: np.ndarray) -> np.ndarray:
             """Those at t (K,) given intercepts (m, J): (m, J, K)."""
-            c00, c10, c11 = root[which].T[:, :, None]
+            c00, c10, c11 = scale[which].T[:, :, None]
             mean = centre[which, 1, None] + (b - centre[which, 0, None]) * c10 / c00
             return mean[..., None] + c11[..., None] * t
 
@@ -168,7 +168,7 @@ class _Density:
             return np.logaddexp.reduce(inside.reshape(*b.shape, -1) + logs, axis=-1)
 
         every = np.arange(len(centre))
-        at = centre[:, :1] + root[:, :1] * _AT
+        at = centre[:, :1] + scale[:, :1] * _AT
         shape = (*self.root.shape[:2], -1)
         grid = [
             np.repeat(at, len(nodes), axis=1).reshape(shape),

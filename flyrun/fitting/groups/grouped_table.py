@@ -51,15 +51,15 @@ class OfTable(CrossedPosterior):
         """
         t00, t10, t11 = scales.triangle(self.h(x).reshape(-1, self.after - self.before))
         slope = self.column
-        told = [t00 * self.target_sd]
+        numbers = [t00 * self.target_sd]
         if slope is not None:
             v00, v01, v11, shift = t00**2, t00 * t10, t10**2 + t11**2, slope.mean / slope.sd
-            sd, own = np.sqrt(np.maximum(v00 - 2.0 * shift * v01 + shift**2 * v11, 0.0)), np.sqrt(v11)
-            told = [sd * self.target_sd, own * self.target_sd / slope.sd]
-            told.append((v01 - shift * v11) / np.maximum(sd * own, 1e-300))
+            sd, slope_sd = np.sqrt(np.maximum(v00 - 2.0 * shift * v01 + shift**2 * v11, 0.0)), np.sqrt(v11)
+            numbers = [sd * self.target_sd, slope_sd * self.target_sd / slope.sd]
+            numbers.append((v01 - shift * v11) / np.maximum(sd * slope_sd, 1e-300))
         if self.second is not None:
-            told.append(np.exp(x[..., self.after]).ravel() * self.target_sd)
-        return {name: values.reshape(x.shape[:-1]) for name, values in zip(self._sds, told, strict=True)}
+            numbers.append(np.exp(x[..., self.after]).ravel() * self.target_sd)
+        return {name: values.reshape(x.shape[:-1]) for name, values in zip(self._sds, numbers, strict=True)}
 
     @property
     def _sds(self) -> list[str]:
@@ -98,24 +98,24 @@ class OfTable(CrossedPosterior):
         if (slope := self.column) is not None:
             values = [b[..., 0] - b[..., 1] * (slope.mean / slope.sd), b[..., 1] / slope.sd]
         rows = np.diff(np.append(self.starts, len(self.rows)))
-        own = np.stack(values, axis=-1).transpose(1, 0, 2) * self.target_sd
-        said = self.others(x)
-        triangle = stored_effects.triangle(self.bar, said)
-        first = stored_effects.Effects(self.bar, self.names, rows, draws, own.astype(np.float32), triangle)
+        effects = (np.stack(values, axis=-1).transpose(1, 0, 2) * self.target_sd).astype(np.float32)
+        sds = self.others(x)
+        triangle = stored_effects.triangle(self.bar, sds)
+        first = stored_effects.Effects(self.bar, self.names, rows, draws, effects, triangle)
         if self.second is None or self.crossed is None:
             return (first,)
         levels = (x[:, self.after + 1 :].T * self.target_sd).astype(np.float32)[..., None]
-        triangle = stored_effects.triangle(self.second, said)
+        triangle = stored_effects.triangle(self.second, sds)
         rows = np.bincount(self.crossed, minlength=len(self.second_names))
         other = stored_effects.Effects(self.second, self.second_names, rows, draws, levels, triangle)
         return (first, other) if self.bars[0] == self.bar else (other, first)
 
     def h_of(self, stored: dict[str, np.ndarray]) -> np.ndarray:
         """h (S, m) by what `others` tells, by name."""
-        own = stored_effects.triangle(self.bar, stored) / self.target_sd
+        scale = stored_effects.triangle(self.bar, stored) / self.target_sd
         if (slope := self.column) is None:
-            return np.log(own[:, :1])
-        v00, v01, v11 = own[:, 0] ** 2, own[:, 0] * own[:, 1], own[:, 1] ** 2 + own[:, 2] ** 2
+            return np.log(scale[:, :1])
+        v00, v01, v11 = scale[:, 0] ** 2, scale[:, 0] * scale[:, 1], scale[:, 1] ** 2 + scale[:, 2] ** 2
         t00 = np.sqrt(np.maximum(v00 + 2.0 * slope.mean * v01 + slope.mean**2 * v11, 1e-300))
         t10 = (v01 + slope.mean * v11) * slope.sd / t00
         t11 = np.sqrt(np.maximum(v11 * slope.sd**2 - t10**2, 1e-300))
@@ -135,16 +135,17 @@ class OfTable(CrossedPosterior):
 
 
 def posterior_of(
-    table: Table, dataset: Dataset, layout: Layout, one: Posterior, bars: tuple[Bar, ...]
+    table: Table, dataset: Dataset, layout: Layout, posterior: Posterior, bars: tuple[Bar, ...]
 ) -> OfTable:
     """The posterior of grouped rows. Raises ConfigError for what is not fitted."""
     bar, codes = bars[0], partial(_codes, table, layout)
-    second = _crossed(codes, one, bars) if len(bars) > 1 else None
+    second = _crossed(codes, posterior, bars) if len(bars) > 1 else None
     if second is not None:
         bar = second.first
-    if not one.family.grouped:
+    if not posterior.family.grouped:
         known = ", ".join(name for name in for_tables() if family(name).grouped)
-        raise ConfigError(f"{bar}: {one.family.name} is not fitted with groups; choose --model from {known}")
+        name = posterior.family.name
+        raise ConfigError(f"{bar}: {name} is not fitted with groups; choose --model from {known}")
     column = next((each for each in layout.features if each.name == bar.slope), None)
     if bar.slope is not None and (column is None or column.levels is not None):
         raise ConfigError(f"{bar}: write {bar.slope}, a column of numbers, among the terms too")
@@ -152,7 +153,7 @@ def posterior_of(
     if len(names) < 2:
         raise ConfigError(f"{bar}: {bar.group} has one level, {names[0]}; leave the group out")
     order = np.argsort(code, kind="stable")
-    rows, features = one.rows, np.asarray(one.rows.features)[order]
+    rows, features = posterior.rows, np.asarray(posterior.rows.features)[order]
     target = rows.target[order]
     offset = rows.offset[order] if np.ndim(rows.offset) else rows.offset
     if dataset.folded:  # features stand times the sign of the target: effects do not
@@ -165,11 +166,11 @@ def posterior_of(
     starts = np.searchsorted(code[order], np.arange(len(names)))
     ordered = Rows(features, target, trials, offset, weights)
     return OfTable(
-        one.family,
+        posterior.family,
         ordered,
-        one.prior,
-        one.levels,
-        one.sd,
+        posterior.prior,
+        posterior.levels,
+        posterior.sd,
         starts=starts,
         slope=slope,
         bar=bar,
@@ -194,7 +195,7 @@ class _Crossed(NamedTuple):
 
 
 def _crossed(
-    codes_of: Callable[[Bar], tuple[list[str], np.ndarray]], one: Posterior, bars: tuple[Bar, ...]
+    codes_of: Callable[[Bar], tuple[list[str], np.ndarray]], posterior: Posterior, bars: tuple[Bar, ...]
 ) -> _Crossed:
     """Of two factors that of fewer levels. Raises ConfigError for what is not fitted."""
     a, b, *more = bars
@@ -206,15 +207,15 @@ def _crossed(
     codes = {bar: codes_of(bar) for bar in (a, b)}
     few, many = sorted((a, b), key=lambda bar: (bar.slope is not None, len(codes[bar][0])))
     levels, code = codes[few]
-    said, pairs = f"{a} and {b}", len(levels) * len(codes[many][0])
+    both, pairs = f"{a} and {b}", len(levels) * len(codes[many][0])
     if few.slope is not None or (many.slope is not None and len(levels) > len(codes[many][0])):
         raise ConfigError(
-            f"{said}: of two groups the one of fewer levels has an intercept alone; leave the slope of "
+            f"{both}: of two groups the one of fewer levels has an intercept alone; leave the slope of "
             f"{(few if few.slope else many).group} out"
         )
-    if len(levels) > _MOST_CROSSED or pairs > _MOST_PAIRS // (1 if one.family.by_sums else _OF_A_GRID):
+    if len(levels) > _MOST_CROSSED or pairs > _MOST_PAIRS // (1 if posterior.family.by_sums else _OF_A_GRID):
         raise ConfigError(
-            f"{said}: {len(levels):,} levels of {few.group} times {len(codes[many][0]):,} are too many (one "
+            f"{both}: {len(levels):,} levels of {few.group} times {len(codes[many][0]):,} are too many (one "
             f"group may have {_MOST_CROSSED}); leave one out, or join its levels"
         )
     return _Crossed(many, few, tuple(levels), code)
@@ -225,13 +226,13 @@ def _codes(options: Table, layout: Layout, bar: Bar) -> tuple[list[str], np.ndar
     path = Path(str(options.path)).expanduser()
     if bar.group not in (known := pieces.names(path, options)):
         raise ConfigError(f"{bar}: {bar.group} is no column of the table; it has {', '.join(known[:12])}")
-    used = [one.name for one in (*layout.columns, *layout.beside.values(), layout.target)]
+    used = [column.name for column in (*layout.columns, *layout.beside.values(), layout.target)]
     if bar.group in used:
         raise ConfigError(f"{bar}: {bar.group} is a term or the target too; leave it out of one of them")
     text = layout.text | {bar.group}
     parts = pieces.pieces(path, [*used, bar.group], options, text)
-    found = [words(piece[bar.group]) for piece, _ in usable(parts, options, str(path), text)]
-    column = pd.concat(found)
+    texts = [words(piece[bar.group]) for piece, _ in usable(parts, options, str(path), text)]
+    column = pd.concat(texts)
     if len(column) != layout.rows:
         raise ConfigError(
             f"{bar}: {bar.group} lacks a value in rows that have all others; fill it in, or leave them out"

@@ -40,7 +40,7 @@ class Hull:
 
     @staticmethod
     def of(points: np.ndarray, values: np.ndarray) -> Hull:
-        """From K ≥ 3 points on."""
+        """From K ≥ 3 points on, (K, M), and values there, (K, M)."""
         top = values.max(axis=0)
         values = values - top
         corners, logs = np.empty((2, 2 * len(points) - 1, len(top)))
@@ -98,21 +98,21 @@ def _areas(at: np.ndarray, logs: np.ndarray, heights: np.ndarray) -> np.ndarray:
 def draws(points: np.ndarray, values: np.ndarray, density: Density, rng: np.random.Generator) -> np.ndarray:
     """An exact draw of each of M log densities, (M,), of these values (K, M) at increasing points (K, M)."""
     hull = _well_placed(points, values, density)
-    found, left = np.empty(points.shape[1]), np.arange(points.shape[1])
+    drawn, left = np.empty(points.shape[1]), np.arange(points.shape[1])
     while len(left):
         at, over, under = hull.draw(left, rng)
-        height = over + np.log(rng.random(len(left)))
-        taken = height <= under
+        log_height = over + np.log(rng.random(len(left)))
+        taken = log_height <= under
         asked = np.flatnonzero(~taken)
         if len(asked):
-            taken[asked] = height[asked] <= density(left[asked], at[asked, None])[:, 0]
-        found[left[taken]] = at[taken]
+            taken[asked] = log_height[asked] <= density(left[asked], at[asked, None])[:, 0]
+        drawn[left[taken]] = at[taken]
         left = left[~taken]
-    return found
+    return drawn
 
 
 def _well_placed(points: np.ndarray, values: np.ndarray, density: Density) -> Hull:
-    """The hull, points moved to where the densities' mass is where they were not."""
+    """The hull of values (K, M) at points (K, M), these moved to where the densities' mass is."""
     hull = Hull.of(points, values)
     bad, last = np.flatnonzero(hull.bad), len(points) - 1
     while bad.size:

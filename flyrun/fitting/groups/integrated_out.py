@@ -1,8 +1,8 @@
 """The posterior of a table's numbers with the effects of groups integrated out, by adaptive quadrature.
 
 A group's likelihood is ∫ exp Σ ℓ(y_i; x_i'β + z_i'b) N(b; 0, TT') db, z = 1 or (1, a column). Gauss-Hermite
-nodes lie about a centre b̂ in units of C, CC' = ((TT')⁻¹ + H)⁻¹, H what the group's rows bend by at the mode
-(Liu & Pierce 1994). Both follow the parameters: b̂ = CC'r, where the pull r = (CC')⁻¹b̂ follows coefficients
+nodes lie about a centre b̂ in units of C, CC' = ((TT')⁻¹ + H)⁻¹, H the group's rows' curvature at the mode
+(Liu & Pierce 1994). Both follow the parameters: b̂ = CC'r, where the score r = (CC')⁻¹b̂ follows coefficients
 and auxiliary numbers to first order from the mode, and C follows T. Nodes that stay where they were at the
 mode err by tens of nats where groups are large; centres that follow log T itself to first order leave the
 mass for small T.
@@ -27,7 +27,7 @@ _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay
 _MANY = 20_000  # rows from which sums are compiled: that takes a second, once
 _AT_ONCE = 16  # draws at least, so that a block's rows are looked up once for several
 _NEWTON, _LONGEST, _NEAR = 40, 2.0, 1e-7
-_TINY = 1e-12  # a precision: where the search tries a vast sd, rows far out bend by nothing
+_TINY = 1e-12  # a precision: where the search tries a vast sd, rows far out have no curvature
 _START = -0.7  # log of an sd where the search begins
 
 
@@ -83,11 +83,11 @@ class GroupedPosterior(Posterior):
         return list(x[:, self.n_coefficients : self.before].T)
 
     def h(self, x: np.ndarray) -> np.ndarray:
-        """What x (..., P) says of the effects' distribution."""
+        """What x (..., P) says of the effects' distribution, (..., 1) or (..., 3)."""
         return x[..., self.before : self.after]
 
     def linear_part(self, x: np.ndarray) -> np.ndarray:
-        """Of x (..., P) the coefficients less their priors' means, and a crossed factor's effects."""
+        """(..., P') of x (..., P): coefficients less their priors' means, and a crossed factor's effects."""
         away = x[..., : self.width] - self.prior.mean
         return away if self.crossed is None else np.concatenate([away, x[..., self.after + 1 :]], axis=-1)
 
@@ -97,13 +97,13 @@ class GroupedPosterior(Posterior):
 
     def prior_at(self, x: np.ndarray) -> Expansion:
         """The log prior to second order about x, (P,)."""
-        found, n = super().prior_at(x), self.before
-        found.slope[n:], bend = scales.expanded(scales.log_prior, self.h(x))
-        found.curvature[n:, n:] = bend
-        return found
+        expansion, n = super().prior_at(x), self.before
+        expansion.slope[n:], curvature = scales.expanded(scales.log_prior, self.h(x))
+        expansion.curvature[n:, n:] = curvature
+        return expansion
 
     def start(self) -> np.ndarray:
-        """As of ungrouped rows; sds of a half."""
+        """As of ungrouped rows, (P,); sds of a half."""
         rows, x = self.rows, np.zeros(self.size)
         p = self.family.start(rows.target, *(rows.whole(name) for name in ("trials", "offset", "weights")))
         x[self.width - 1], x[self.n_coefficients : self.before] = p[0], p[1:]
@@ -152,7 +152,7 @@ class GroupedPosterior(Posterior):
         return self.by_nodes(x, self.nodes)
 
     def by_nodes(self, x: np.ndarray, nodes: int) -> np.ndarray:
-        """The same by so many nodes of an effect."""
+        """(S,) of x (S, P), by so many nodes of an effect."""
         total, each = np.zeros(len(x)), len(self.rows) * nodes**self.effects
         at_once = max(_AT_ONCE, _NUMBERS // each)  # draws: all rows of small tables are one block of groups
         parts = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
@@ -162,13 +162,13 @@ class GroupedPosterior(Posterior):
         held = 1 if compiled else grid.shape[1]
         items = ((draws, block) for draws in parts for block in self.grouped(held * len(x[draws])))
 
-        def one(item: tuple[slice, Block]) -> tuple[slice, np.ndarray]:
+        def of_block(item: tuple[slice, Block]) -> tuple[slice, np.ndarray]:
             with np.errstate(all="ignore"):
                 return item[0], self._some(x[item[0]], item[1], grid, log_weight)
 
         threads = cores() if len(x) * each > _NUMBERS else 1
-        for draws, found in in_order(one, items, threads):
-            total[draws] += found
+        for draws, part in in_order(of_block, items, threads):
+            total[draws] += part
         with np.errstate(all="ignore"):
             total += self._alone(x)
         self.queries += len(x) * (each + len(self.rows) * (self.steps + 1) * (self.steps > 0))
@@ -181,14 +181,14 @@ class GroupedPosterior(Posterior):
         triangle, at = scales.triangle(self.h(x)), grid[-1]
         if self.effects == 1:
             centre, c = self._intercepts(x, block, rows, eta)
-            found = sums.log_integrals(self.family, rows, block, eta, centre, c, triangle[0], at, log_weight)
+            total = sums.log_integrals(self.family, rows, block, eta, centre, c, triangle[0], at, log_weight)
         else:
             assert self.follow is not None
-            placed = of_pairs(self.h(x), self._pulls(x, block), self.follow.bend[block.groups])
+            placed = of_pairs(self.h(x), self._pulls(x, block), self.follow.curvature[block.groups])
             how = *placed, triangle, at[: round(len(at) ** 0.5)], log_weight
-            found = sums.pair_integrals(self.family, rows, block, eta, self.z(block), *how)
-        if found is not None:
-            return found
+            total = sums.pair_integrals(self.family, rows, block, eta, self.z(block), *how)
+        if total is not None:
+            return total
         effect, level = self.placed(x, block, grid, rows, eta)
         inside = sums.of_groups(self.family, rows, block, eta, self.z(block), effect, aux)
         inside += log_weight + level
@@ -205,13 +205,13 @@ class GroupedPosterior(Posterior):
         assert self.follow is not None
         if self.effects == 1:
             return of_intercepts(self.h(x), *self._intercepts(x, block, rows, eta), grid)
-        return spread(self.h(x), self._pulls(x, block), self.follow.bend[block.groups], grid)
+        return spread(self.h(x), self._pulls(x, block), self.follow.curvature[block.groups], grid)
 
     def _pulls(self, x: np.ndarray, block: Block) -> list[np.ndarray]:
         """As they follow x, of intercepts and slopes, (g, S) each."""
         assert self.follow is not None
         nodes, away = self.follow, (x - self.follow.at)[:, : self.before]
-        return [nodes.pull[block.groups, j, None] + nodes.move[block.groups, j] @ away.T for j in range(2)]
+        return [nodes.score[block.groups, j, None] + nodes.move[block.groups, j] @ away.T for j in range(2)]
 
     def _intercepts(
         self, x: np.ndarray, block: Block, rows: Rows, eta: np.ndarray
@@ -220,15 +220,15 @@ class GroupedPosterior(Posterior):
         assert self.follow is not None
         nodes, precision = self.follow, scales.precision(self.h(x))[0]
         away = (x - nodes.at)[:, : self.before]
-        within = precision + nodes.bend[block.groups, 0, 0, None]
-        b = (nodes.pull[block.groups, 0, None] + nodes.move[block.groups, 0] @ away.T) / within
+        within = precision + nodes.curvature[block.groups, 0, 0, None]
+        b = (nodes.score[block.groups, 0, None] + nodes.move[block.groups, 0] @ away.T) / within
         if not self.steps:
             return b, within**-0.5
         y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
         for step in range(self.steps + 1):
             p = [eta + b[block.code], *self.auxiliaries(x)]
-            slopes, bends = self.family.derivatives(y, trials, p)
-            down = np.broadcast_to(weights * np.maximum(bends[0][0], 0.0), eta.shape)
+            slopes, curvatures = self.family.derivatives(y, trials, p)
+            down = np.broadcast_to(weights * np.maximum(curvatures[0][0], 0.0), eta.shape)
             within = np.add.reduceat(down, block.starts, axis=0) + precision
             if step < self.steps:
                 up = np.add.reduceat(np.broadcast_to(weights * slopes[0], eta.shape), block.starts, axis=0)
@@ -238,11 +238,11 @@ class GroupedPosterior(Posterior):
     # -- derivatives ---------------------------------------------------------------------------------------
 
     def adapt(self, x: np.ndarray) -> Nodes:
-        """At x (P,): pulls at the modes of each group's effects, by Newton steps; `move` is left empty."""
+        """At x (P,): scores at the modes of each group's effects, by Newton steps; `move` is left empty."""
         q, precision = self.effects, scales.precision(self.h(x[None]))
         inverse = _matrix([value[0] for value in precision], q) + _TINY * np.eye(q)
         aux = list(x[self.n_coefficients : self.before])
-        bend = np.empty((self.groups, q, q))
+        curvature = np.empty((self.groups, q, q))
         move = np.zeros((self.groups, q, 0))
         for block in self.grouped(8):
             rows, z = self.rows.take(block.rows), self.z(block)
@@ -251,23 +251,23 @@ class GroupedPosterior(Posterior):
             b = self._last[block.groups]
             for _ in range(_NEWTON):
                 total = eta + sum(column * b[block.code, j] for j, column in enumerate(columns))
-                slopes, bends = self.family.derivatives(rows.target, rows.trials, [total, *aux])
+                slopes, curvatures = self.family.derivatives(rows.target, rows.trials, [total, *aux])
                 up = rows.weights * slopes[0]
-                down = np.broadcast_to(rows.weights * np.maximum(bends[0][0], 0.0), total.shape)
-                slope, own = np.empty_like(b), np.empty((len(b), q, q))
-                for j, one in enumerate(columns):
-                    slope[:, j] = np.add.reduceat(up * one, block.starts)
+                down = np.broadcast_to(rows.weights * np.maximum(curvatures[0][0], 0.0), total.shape)
+                slope, inner = np.empty_like(b), np.empty((len(b), q, q))
+                for j, column in enumerate(columns):
+                    slope[:, j] = np.add.reduceat(up * column, block.starts)
                     for k, other in enumerate(columns):
-                        own[:, j, k] = np.add.reduceat(down * one * other, block.starts)
-                step = _solved(own + inverse, slope - b @ inverse)
+                        inner[:, j, k] = np.add.reduceat(down * column * other, block.starts)
+                step = _solved(inner + inverse, slope - b @ inverse)
                 step = np.clip(np.nan_to_num(step), -_LONGEST, _LONGEST)
                 b = b + step
                 if np.abs(step).max() < _NEAR:
                     break
-            self._last[block.groups], bend[block.groups] = b, own
+            self._last[block.groups], curvature[block.groups] = b, inner
         self.queries += len(self.rows)
-        pull = ((bend + inverse) @ self._last[..., None])[..., 0]
-        return Nodes(x, pull, bend, move)
+        score = ((curvature + inverse) @ self._last[..., None])[..., 0]
+        return Nodes(x, score, curvature, move)
 
     def likelihood_at(self, x: np.ndarray) -> Expansion:
         """The log likelihood to second order about x, (P,); nodes lie about the centres at x from here on."""
@@ -280,19 +280,19 @@ class GroupedPosterior(Posterior):
         for block in self.grouped(grid.shape[1] * 4):
             rows, z = self.rows.take(block.rows), self.z(block)
             eta = self.predictors(rows, x[None])[0]
-            pull = [nodes.pull[block.groups, j, None] for j in range(q)]
-            effect, level = spread(h[None], pull, nodes.bend[block.groups], grid)
+            score = [nodes.score[block.groups, j, None] for j in range(q)]
+            effect, level = spread(h[None], score, nodes.curvature[block.groups], grid)
             inside = sums.of_groups(self.family, rows, block, eta, z, effect, [np.array([a]) for a in aux])
-            b = [one[:, 0] for one in effect]
+            b = [part[:, 0] for part in effect]
             inside = (inside + level + log_weight)[:, 0]  # (g, K)
             top = inside.max(axis=1, keepdims=True)
             share = np.exp(inside - top)
             value += float((np.log(share.sum(axis=1)) + top[:, 0]).sum())
             share /= share.sum(axis=1, keepdims=True)
             y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
-            total = sums.predictor(eta, z, [one[block.code] for one in b])
-            slopes, bends = self.family.derivatives(y, trials, [total, *aux])
-            scores = self._scores(rows, block, [weights * one for one in slopes], total.shape)
+            total = sums.predictor(eta, z, [part[block.code] for part in b])
+            slopes, curvatures = self.family.derivatives(y, trials, [total, *aux])
+            scores = self._scores(rows, block, [weights * row_slope for row_slope in slopes], total.shape)
             scores += scales.scores(h, b)
             stacked = np.stack(scores, axis=-1)  # (g, K, P)
             mean = np.einsum("gk,gkp->gp", share, stacked)
@@ -302,14 +302,14 @@ class GroupedPosterior(Posterior):
             each = share[block.code]
             for j in range(len(slopes)):
                 for k in range(j, len(slopes)):
-                    bend = (weights * bends[j][k] * each).sum(axis=1)
+                    row_curvature = (weights * curvatures[j][k] * each).sum(axis=1)
                     at, to = self._place(j), self._place(k)
                     part = (
-                        rows.features.T @ (rows.features * bend[:, None])
+                        rows.features.T @ (rows.features * row_curvature[:, None])
                         if k == 0
-                        else (bend @ rows.features)[:, None]
+                        else (row_curvature @ rows.features)[:, None]
                         if j == 0
-                        else np.full((1, 1), bend.sum())
+                        else np.full((1, 1), row_curvature.sum())
                     )
                     curvature[at, to] += part
                     if j != k:
@@ -324,20 +324,20 @@ class GroupedPosterior(Posterior):
             y, trials, weights = self._alike
             more = self.family.alone_derivatives(y, trials, aux)  # type: ignore[misc]
             value += float(np.sum(weights * self.family.alone(y, trials, aux)))
-            for j, one in enumerate(more[0]):
-                slope[width + j] += np.sum(weights * one)
+            for j, derivative in enumerate(more[0]):
+                slope[width + j] += np.sum(weights * derivative)
                 for k in range(len(aux)):
                     curvature[width + j, width + k] += np.sum(weights * more[1][j][k])
         return Expansion(x, value, slope, curvature)
 
     def _scores(self, rows: Rows, block: Block, slopes: list, shape: tuple) -> list[np.ndarray]:
         """By coefficients and auxiliary numbers, of each group and node, (g, K) each."""
-        found = [
+        scores = [
             np.add.reduceat(slopes[0] * rows.features[:, d, None], block.starts, axis=0)
             for d in range(self.width)
         ]
-        return found + [
-            np.add.reduceat(np.broadcast_to(one, shape), block.starts, axis=0) for one in slopes[1:]
+        return scores + [
+            np.add.reduceat(np.broadcast_to(slope, shape), block.starts, axis=0) for slope in slopes[1:]
         ]
 
     def settle(self, x: np.ndarray) -> None:
@@ -351,15 +351,15 @@ class GroupedPosterior(Posterior):
             columns = [1.0] if z is None else [1.0, z]
             b = self._last[block.groups]
             total = eta + sum(column * b[block.code, j] for j, column in enumerate(columns))
-            bends = self.family.derivatives(rows.target, rows.trials, [total, *aux])[1]
+            curvatures = self.family.derivatives(rows.target, rows.trials, [total, *aux])[1]
             for j, column in enumerate(columns):
                 for d in range(self.width):
-                    by = -(rows.weights * bends[0][0] * column) * rows.features[:, d]
+                    by = -(rows.weights * curvatures[0][0] * column) * rows.features[:, d]
                     move[block.groups, j, d] = np.add.reduceat(by, block.starts)
                 for a in range(len(aux)):
-                    by = np.broadcast_to(-rows.weights * bends[0][1 + a] * column, eta.shape)
+                    by = np.broadcast_to(-rows.weights * curvatures[0][1 + a] * column, eta.shape)
                     move[block.groups, j, self.width + a] = np.add.reduceat(by, block.starts)
-        self.follow = Nodes(x, nodes.pull, nodes.bend, move)
+        self.follow = Nodes(x, nodes.score, nodes.curvature, move)
 
 
 def _matrix(three: list[Any], q: int) -> np.ndarray:

@@ -27,7 +27,7 @@ def log_density(posterior: GroupedPosterior, which: np.ndarray, x: np.ndarray) -
     group = np.searchsorted(posterior.starts, which, side="right") - 1
     if posterior.family.by_sums:
         return _normal(posterior, which, group, x)
-    found = np.empty((len(which), len(x)))
+    log_p = np.empty((len(which), len(x)))
     grid, log_weight = posterior.grid(nodes(posterior))
     sizes = np.diff(np.append(posterior.starts, len(posterior.rows)))
     groups = np.unique(group)
@@ -44,13 +44,13 @@ def log_density(posterior: GroupedPosterior, which: np.ndarray, x: np.ndarray) -
             place = block.starts[code] + which[wanted] - posterior.starts[group[wanted]]
             for begin in range(0, len(x), _DRAWS):
                 draws = slice(begin, begin + _DRAWS)
-                found[wanted, draws] = _of_block(posterior, block, x[draws], grid, log_weight, place)
+                log_p[wanted, draws] = _of_block(posterior, block, x[draws], grid, log_weight, place)
     posterior.queries += 2 * len(which) * len(x) * grid.shape[1]
-    return found
+    return log_p
 
 
 def _block(posterior: GroupedPosterior, groups: np.ndarray, sizes: np.ndarray) -> Block:
-    """Some groups with all their rows."""
+    """Some groups (g,) with all their rows; sizes: (G,)."""
     starts = np.append(0, np.cumsum(sizes[groups]))[:-1]
     code = np.repeat(np.arange(len(groups)), sizes[groups])
     rows = np.arange(len(code)) + (posterior.starts[groups] - starts)[code]
@@ -72,8 +72,8 @@ def _of_block(
     effect, level = posterior.placed(x, block, grid, rows, eta)
     inside = sums.of_groups(posterior.family, rows, block, eta, z, effect, aux) + level + log_weight
     inside -= np.logaddexp.reduce(inside, axis=2, keepdims=True)
-    code, one = block.code[place], rows.take(place)
-    y, trials = (v[:, None, None] if np.ndim(v) else v for v in (one.target, one.trials))
+    code, taken = block.code[place], rows.take(place)
+    y, trials = (v[:, None, None] if np.ndim(v) else v for v in (taken.target, taken.trials))
     along = None if z is None else z[place, None]
     total = sums.predictor(eta[place, :, None], along, [b[code] for b in effect])
     each = posterior.family.log_density(y, trials, [total, *aux])
@@ -82,23 +82,23 @@ def _of_block(
 
 
 def _normal(posterior: GroupedPosterior, which: np.ndarray, group: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """A group's M = σ²(TT')⁻¹ + Z'Z less the row's own part, by its leverage z'M⁻¹z."""
-    found, q = Sums(posterior), posterior.effects
+    """As above, (m, S): a group's M = σ²(TT')⁻¹ + Z'Z less the row's own part, by its leverage z'M⁻¹z."""
+    totals, q = Sums(posterior), posterior.effects
     sigma2 = np.exp(2.0 * x[:, posterior.before - 1])
     p00, p01, p11 = scales.precision(posterior.h(x))
-    own, away = found.all_own[group], x[:, : posterior.width] - posterior.prior.mean
-    pull = found.cross[..., -1, None] - found.cross[..., :-1] @ away.T  # (G, q, S)
+    gram, away = totals.all_own[group], x[:, : posterior.width] - posterior.prior.mean
+    score = totals.cross[..., -1, None] - totals.cross[..., :-1] @ away.T  # (G, q, S)
     rows = posterior.rows.take(which)
     left = rows.target[:, None] - posterior.predictors(rows, x)[0]
-    m00 = own[:, 0, 0, None] + sigma2 * p00
+    m00 = gram[:, 0, 0, None] + sigma2 * p00
     if q == 1:
-        leverage, middle = 1.0 / m00, pull[group, 0] / m00
+        leverage, middle = 1.0 / m00, score[group, 0] / m00
     else:
         assert posterior.slope is not None
         z = posterior.slope[which, None]
-        m01, m11 = own[:, 0, 1, None] + sigma2 * p01, own[:, 1, 1, None] + sigma2 * p11
+        m01, m11 = gram[:, 0, 1, None] + sigma2 * p01, gram[:, 1, 1, None] + sigma2 * p11
         determinant = m00 * m11 - m01**2
         a, b = (m11 - z * m01) / determinant, (z * m00 - m01) / determinant  # M⁻¹z
-        leverage, middle = a + z * b, a * pull[group, 0] + b * pull[group, 1]
+        leverage, middle = a + z * b, a * score[group, 0] + b * score[group, 1]
     inner = sigma2 * (1.0 - leverage)
     return -0.5 * (np.log(2.0 * np.pi * sigma2**2 / inner) + (left - middle) ** 2 / inner)

@@ -9,33 +9,34 @@ from flyrun.fitting.groups import scales
 
 @dataclass
 class Nodes:
-    """About x: pulls (G, q), what rows bend by there (G, q, q), how pulls move with x but h, (G, q, P')."""
+    """About x: scores (G, q), rows' curvature there (G, q, q), how scores move with x but h, (G, q, P')."""
 
     at: np.ndarray
-    pull: np.ndarray
-    bend: np.ndarray
+    score: np.ndarray
+    curvature: np.ndarray
     move: np.ndarray
 
 
-def of_pairs(h: np.ndarray, pull: list[np.ndarray], bend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Centres of nodes, (2, g, S), and C00, C10, C11, (3, g, S), for pulls of intercepts and slopes."""
+def of_pairs(h: np.ndarray, score: list[np.ndarray], curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centres of nodes, (2, g, S), and C00, C10, C11, (3, g, S), for scores of intercepts and slopes."""
     p00, p01, p11 = scales.precision(h)
-    a00, a01, a11 = p00 + bend[:, 0, 0, None], p01 + bend[:, 0, 1, None], p11 + bend[:, 1, 1, None]
+    down, (first, second) = curvature[..., None], score
+    a00, a01, a11 = p00 + down[:, 0, 0], p01 + down[:, 0, 1], p11 + down[:, 1, 1]
     determinant = a00 * a11 - a01**2
     c00 = np.sqrt(a11 / determinant)
-    centre = [(a11 * pull[0] - a01 * pull[1]) / determinant, (a00 * pull[1] - a01 * pull[0]) / determinant]
+    centre = [(a11 * first - a01 * second) / determinant, (a00 * second - a01 * first) / determinant]
     return np.stack(centre), np.stack([c00, -a01 / determinant / c00, a11**-0.5])
 
 
 def spread(
-    h: np.ndarray, pull: list[np.ndarray], bend: np.ndarray, grid: np.ndarray
+    h: np.ndarray, score: list[np.ndarray], curvature: np.ndarray, grid: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Effects at nodes t (q, K) for pulls (g, S), q of (g, S, K), and log N(b; 0, TT') + log|C| there."""
+    """Effects at nodes t (q, K) for scores (g, S), q of (g, S, K), and log N(b; 0, TT') + log|C| there."""
     t00, t10, t11 = scales.triangle(h)
-    if len(pull) == 1:
-        a00 = scales.precision(h)[0] + bend[:, 0, 0, None]
-        return of_intercepts(h, pull[0] / a00, a00**-0.5, grid)
-    centre, (c00, c10, c11) = of_pairs(h, pull, bend)
+    if len(score) == 1:
+        a00 = scales.precision(h)[0] + curvature[:, 0, 0, None]
+        return of_intercepts(h, score[0] / a00, a00**-0.5, grid)
+    centre, (c00, c10, c11) = of_pairs(h, score, curvature)
     effect = [stepped(centre[0], (c00, grid[0])), stepped(centre[1], (c10, grid[0]), (c11, grid[1]))]
     v0 = effect[0] / t00[:, None]
     v1 = (effect[1] - t10[:, None] * v0) / t11[:, None]

@@ -33,7 +33,7 @@ class Sums:
         self.size = self.ends + (self.levels > 0)
         self.whole = np.zeros((width + 1, width + 1))  # of (X, y): (X, y)'(X, y)
         groups = posterior.groups
-        own, cross = np.zeros((groups, q, q)), np.zeros((groups, q, width + 1))
+        gram, cross = np.zeros((groups, q, q)), np.zeros((groups, q, width + 1))
         self.count, mean = 0.0, posterior.prior.mean
         for block in posterior.grouped(4 * width):
             rows, z = self.rows.take(block.rows), posterior.z(block)
@@ -46,18 +46,18 @@ class Sums:
             self.whole += both.T @ (both * weights[:, None])
             self.count += float(weights.sum())
             columns = [weights] if z is None else [weights, weights * z]
-            for j, one in enumerate(columns):
-                cross[block.groups, j] = np.add.reduceat(both * one[:, None], block.starts, axis=0)
+            for j, column in enumerate(columns):
+                cross[block.groups, j] = np.add.reduceat(both * column[:, None], block.starts, axis=0)
                 for k, other in enumerate([np.ones(len(left)), z][:q]):
-                    own[block.groups, j, k] = np.add.reduceat(one * other, block.starts)
+                    gram[block.groups, j, k] = np.add.reduceat(column * other, block.starts)
         posterior.queries += len(self.rows)
         if q == 1:  # groups of one size are alike: their outer products are summed
-            alike, place = np.unique(own[:, 0, 0], return_inverse=True)
+            alike, place = np.unique(gram[:, 0, 0], return_inverse=True)
             order = np.argsort(place, kind="stable")
             ends = np.append(0, np.cumsum(np.bincount(place, minlength=len(alike))))
             outer = [cross[order[a:b], 0].T @ cross[order[a:b], 0] for a, b in pairwise(ends)]
             self.own, self.times, self.outer = alike, np.diff(ends), np.array(outer)
-        self.groups, self.all_own, self.cross = groups, own, cross
+        self.groups, self.all_own, self.cross = groups, gram, cross
 
     def given(self, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """At v (S, n): log densities (S,); roots (S, P, P) of coefficients' precisions and means (S, P), in
@@ -65,15 +65,16 @@ class Sums:
         """
         prior, log_sigma = self.posterior.prior, v[:, 0]
         variance, h, crossed = np.exp(2.0 * log_sigma), v[:, 1 : self.ends], v[:, self.ends :]
-        p00, p01, p11 = (variance * one for one in scales.precision(h))
+        p00, p01, p11 = (variance * element for element in scales.precision(h))
         if self.posterior.effects == 1:
             inner = p00[:, None] + self.own
             inside = self.whole - np.tensordot(1.0 / inner, self.outer, 1)
             level = np.log(inner) @ self.times + self.groups * 2.0 * (h[:, 0] - log_sigma)
         else:
-            own = [[p00, p01], [p01, p11]] + self.all_own[..., None]  # (G, 2, 2, S)
-            determinant = own[:, 0, 0] * own[:, 1, 1] - own[:, 0, 1] ** 2
-            adjoint = np.array([[own[:, 1, 1], -own[:, 0, 1]], [-own[:, 0, 1], own[:, 0, 0]]]) / determinant
+            gram = [[p00, p01], [p01, p11]] + self.all_own[..., None]  # (G, 2, 2, S)
+            g00, g01, g11 = gram[:, 0, 0], gram[:, 0, 1], gram[:, 1, 1]
+            determinant = g00 * g11 - g01**2
+            adjoint = np.array([[g11, -g01], [-g01, g00]]) / determinant
             pulled = np.einsum("jkgs,gka->sgja", adjoint, self.cross)
             flat = self.cross.reshape(-1, self.cross.shape[2])
             inside = self.whole - flat.T @ pulled.reshape(len(v), *flat.shape)
@@ -83,13 +84,13 @@ class Sums:
         inside = inside / variance[:, None, None]
         whole = np.broadcast_to(prior.sd, (len(v), len(prior.sd)))
         sd = np.concatenate([whole, np.repeat(np.exp(crossed), self.levels, axis=1)], axis=1)
-        root = _roots(inside[:, :-1, :-1] * (sd[:, :, None] * sd[:, None]) + np.eye(sd.shape[1]))
-        along = np.linalg.solve(root, (inside[:, :-1, -1] * sd)[..., None])[..., 0]
+        cholesky = _roots(inside[:, :-1, :-1] * (sd[:, :, None] * sd[:, None]) + np.eye(sd.shape[1]))
+        along = np.linalg.solve(cholesky, (inside[:, :-1, -1] * sd)[..., None])[..., 0]
         value = -self.count * log_sigma - 0.5 * level - 0.5 * inside[:, -1, -1]
-        value += 0.5 * (along**2).sum(axis=1) - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        value += 0.5 * (along**2).sum(axis=1) - np.log(np.diagonal(cholesky, axis1=1, axis2=2)).sum(axis=1)
         value += self.posterior.auxiliary[0].prior.log_density(log_sigma) + scales.log_prior(h)
         value += scales.log_prior(crossed) if self.levels else 0.0
-        return value, root, along, sd
+        return value, cholesky, along, sd
 
     def parts(self, n: int) -> Iterator[slice]:
         """n draws, so many at a time as `given` needs memory for."""
@@ -101,20 +102,20 @@ class Sums:
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P); −inf where it is no number."""
-        found = np.concatenate([self.given(x[part])[0] for part in self.parts(len(x))])
-        return np.where(np.isnan(found), -np.inf, found)
+        values = np.concatenate([self.given(x[part])[0] for part in self.parts(len(x))])
+        return np.where(np.isnan(values), -np.inf, values)
 
     def start(self) -> np.ndarray:
-        """Where a search for the mode begins."""
+        """Where a search for the mode begins, (n,)."""
         return np.append(_START[: self.ends], [_START_CROSSED] * (self.size - self.ends))
 
     def likelihood_at(self, v: np.ndarray) -> Expansion:
-        """The log density to second order about v, by differences."""
+        """The log density to second order about v, (n,), by differences."""
         slope, curvature = scales.expanded(self.log_density, v)
         return Expansion(v, float(self.log_density(v[None])[0]), slope, curvature)
 
     def prior_at(self, v: np.ndarray) -> Expansion:
-        """Nothing: the density has it."""
+        """Nothing of v, (n,): the density has it."""
         return Expansion(v, 0.0, np.zeros(self.size), np.zeros((self.size, self.size)))
 
 
@@ -125,7 +126,7 @@ def _roots(matrices: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         if len(matrices) == 1:
             return np.full_like(matrices, np.nan)
-        return np.concatenate([_roots(one[None]) for one in matrices])
+        return np.concatenate([_roots(matrix[None]) for matrix in matrices])
 
 
 def draw(
@@ -137,18 +138,19 @@ def draw(
     gaussian_noise.refuse_none(posterior, at[0])
     gaussian_noise.refuse_unbounded(posterior, at, 0, sums.log_density)
     proposal = Mixture.of(at, mode.covariance(density.curvature))
-    found = weighted_draws.by_all_rows(sums, proposal, rng, n, spent=spent)  # type: ignore[arg-type]
+    draws = weighted_draws.by_all_rows(sums, proposal, rng, n, spent=spent)  # type: ignore[arg-type]
     width = posterior.width
-    x = np.empty((len(found.x), posterior.size))
-    x[:, width : width + sums.size] = found.x
+    x = np.empty((len(draws.x), posterior.size))
+    x[:, width : width + sums.size] = draws.x
     for part in sums.parts(len(x)):
-        _, root, along, sd = sums.given(found.x[part])
-        there = np.linalg.solve(root.transpose(0, 2, 1), (along + rng.standard_normal(sd.shape))[..., None])
+        _, cholesky, along, sd = sums.given(draws.x[part])
+        noise = rng.standard_normal(sd.shape)
+        there = np.linalg.solve(cholesky.transpose(0, 2, 1), (along + noise)[..., None])
         linear = np.nan_to_num(sd * there[..., 0])  # NaN where the weight is 0
         x[part, :width] = posterior.prior.mean + linear[:, :width]
         x[part, width + sums.size :] = linear[:, width:]
     centre = np.cov(x.T) if len(x) > 1 else np.eye(posterior.size)
     whole = Mixture.of(x.mean(axis=0), centre)
     return Weighted(
-        x, found.log_weight, found.sign, found.k_hat, found.rounds, whole, found.rate, why=found.why
+        x, draws.log_weight, draws.sign, draws.k_hat, draws.rounds, whole, draws.rate, why=draws.why
     )

@@ -28,11 +28,11 @@ def triangle(h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def log_prior(h: np.ndarray) -> np.ndarray:
     """(S,) of h (S, 1) or (S, 3), with the Jacobian."""
     t00, t10, t11 = triangle(h)
-    found = _half_t(t00) + h[:, 0]
+    log_p = _half_t(t00) + h[:, 0]
     if h.shape[1] == 3:  # |d(T10, T11)/d(sd, correlation)| = sd²/T11
-        square = t10**2 + t11**2
-        found = found + _half_t(np.sqrt(square)) - np.log(square / t11) + h[:, 2]
-    return found
+        variance = t10**2 + t11**2
+        log_p = log_p + _half_t(np.sqrt(variance)) - np.log(variance / t11) + h[:, 2]
+    return log_p
 
 
 def _half_t(sd: np.ndarray) -> np.ndarray:
@@ -42,12 +42,12 @@ def _half_t(sd: np.ndarray) -> np.ndarray:
 def log_density_sum(h: np.ndarray, count: float, products: np.ndarray) -> np.ndarray:
     """Σ log N(b; 0, TT') of so many groups, (S,), without 2π. products: Σ bb', (q, q)."""
     t00, t10, t11 = triangle(h)
-    found = -count * np.log(t00) - 0.5 * products[0, 0] / t00**2
+    total = -count * np.log(t00) - 0.5 * products[0, 0] / t00**2
     if h.shape[1] == 3:
         ratio = t10 / t00
         left = products[1, 1] - 2.0 * ratio * products[0, 1] + ratio**2 * products[0, 0]
-        found = found - count * np.log(t11) - 0.5 * left / t11**2
-    return found
+        total = total - count * np.log(t11) - 0.5 * left / t11**2
+    return total
 
 
 def scores(h: np.ndarray, b: list[np.ndarray]) -> list[np.ndarray]:
@@ -71,9 +71,9 @@ def expanded(f: Callable[[np.ndarray], np.ndarray], h: np.ndarray) -> tuple[np.n
     """Slope and minus the second derivatives of a function of h, (m,) and (m, m), by differences."""
     steps = _STEP * np.eye(len(h))
     slope = (f(h + steps) - f(h - steps)) / (2 * _STEP)
-    bend = np.empty((len(h), len(h)))
+    curvature = np.empty((len(h), len(h)))
     wide = 10 * steps
     for j, a in enumerate(wide):
         four = f(h + a + wide) - f(h + a - wide) - f(h - a + wide) + f(h - a - wide)
-        bend[j] = -four / (4 * (10 * _STEP) ** 2)
-    return slope, 0.5 * (bend + bend.T)
+        curvature[j] = -four / (4 * (10 * _STEP) ** 2)
+    return slope, 0.5 * (curvature + curvature.T)

@@ -51,16 +51,16 @@ class Effects:
         return ["intercept", *([] if self.bar.slope is None else [self.bar.slope])]
 
     def take(self, which: np.ndarray) -> Effects:
-        """With some of the draws."""
+        """With some of the draws, (m,)."""
         some = {"draws": self.draws[which], "triangle": self.triangle[which]}
         return replace(self, values=self.values[:, which], **some)
 
-    def refuse_new(self, words: pd.Series, what: str, place: Any) -> None:
+    def refuse_new(self, texts: pd.Series, what: str, place: Any) -> None:
         """Raise DataError for a level that the fit has not seen, where that is refused."""
-        unknown = ~words.isin(self.levels)
+        unknown = ~texts.isin(self.levels)
         if self.new != "refuse" or not unknown.any():
             return
-        level = str(words[unknown].iloc[0])
+        level = str(texts[unknown].iloc[0])
         raise DataError(
             f"{what}: {place(unknown.idxmax())}, column {self.bar.group} holds {level!r}"
             f"{did_you_mean(level, list(self.levels))}, a group that the fit has not seen; --new-groups draw "
@@ -72,8 +72,8 @@ class Effects:
         names = list(dict.fromkeys(groups))
         each = np.stack([self._one(name) for name in names])  # (g, S, q)
         place = {name: k for k, name in enumerate(names)}
-        found = each[[place[name] for name in groups]]
-        total = found[..., 0] if column is None else found[..., 0] + found[..., 1] * column[:, None]
+        effects = each[[place[name] for name in groups]]
+        total = effects[..., 0] if column is None else effects[..., 0] + effects[..., 1] * column[:, None]
         return np.ascontiguousarray(total.T)
 
     @cached_property
@@ -83,15 +83,15 @@ class Effects:
     def _one(self, name: str) -> np.ndarray:
         if name in self._places:
             return self.values[self._places[name]].astype(np.float64)
-        found = np.zeros((len(self.draws), len(self.names)))
+        effects = np.zeros((len(self.draws), len(self.names)))
         if self.new == "draw":  # by the level's name: the same in whatever table and place it stands
-            said = f"{self.bar.group} {name}".encode()
-            own = int.from_bytes(hashlib.sha256(said).digest()[:8], "big")
-            z = np.random.default_rng([self.seed, own]).standard_normal((len(found), 2))
-            found[:, 0] = self.triangle[:, 0] * z[:, 0]
-            if found.shape[1] == 2:
-                found[:, 1] = self.triangle[:, 1] * z[:, 0] + self.triangle[:, 2] * z[:, 1]
-        return found
+            label = f"{self.bar.group} {name}".encode()
+            number = int.from_bytes(hashlib.sha256(label).digest()[:8], "big")
+            z = np.random.default_rng([self.seed, number]).standard_normal((len(effects), 2))
+            effects[:, 0] = self.triangle[:, 0] * z[:, 0]
+            if effects.shape[1] == 2:
+                effects[:, 1] = self.triangle[:, 1] * z[:, 0] + self.triangle[:, 2] * z[:, 1]
+        return effects
 
     def stored(self) -> tuple[dict, dict]:
         """As the file of draws holds them: axes and variables."""
@@ -161,11 +161,11 @@ def sd_names(bar: Bar) -> list[str]:
 
 def triangle(bar: Bar, stored: dict[str, np.ndarray]) -> np.ndarray:
     """T00, T10 and T11, (S, 3), by sds and correlation, (S,) each, by name."""
-    found = [stored[name] for name in sd_names(bar)]
-    if len(found) == 1:
-        return np.stack([found[0], np.zeros_like(found[0]), np.zeros_like(found[0])], axis=-1)
-    sd, own, cor = found
-    return np.stack([sd, own * cor, own * np.sqrt(np.maximum(1.0 - cor**2, 0.0))], axis=-1)
+    numbers = [stored[name] for name in sd_names(bar)]
+    if len(numbers) == 1:
+        return np.stack([numbers[0], np.zeros_like(numbers[0]), np.zeros_like(numbers[0])], axis=-1)
+    sd, slope_sd, cor = numbers
+    return np.stack([sd, slope_sd * cor, slope_sd * np.sqrt(np.maximum(1.0 - cor**2, 0.0))], axis=-1)
 
 
 def stored_as(place: int) -> str:
@@ -175,14 +175,14 @@ def stored_as(place: int) -> str:
 
 def read(path: Path, settings: dict[str, Any]) -> tuple[Effects, ...]:
     """Of a fit's file of draws, whose settings tell of its groups: of each factor, in the formula's order."""
-    found = []
+    effects = []
     with netcdf.read(path) as file:
         posterior = file["posterior"]
         for place, bar in enumerate(bars.read(settings.get("groups", ()))):
             group = file[stored_as(place)]
             draws = group["draw"][...]
-            said = {name: posterior[name][...].ravel()[draws] for name in sd_names(bar)}
+            numbers = {name: posterior[name][...].ravel()[draws] for name in sd_names(bar)}
             levels = tuple(level.decode() for level in group["level"][...])
-            parts = group["rows"][...], draws, group["effects"][...], triangle(bar, said)
-            found.append(Effects(bar, levels, *parts))
-    return tuple(found)
+            parts = group["rows"][...], draws, group["effects"][...], triangle(bar, numbers)
+            effects.append(Effects(bar, levels, *parts))
+    return tuple(effects)

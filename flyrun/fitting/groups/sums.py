@@ -43,7 +43,7 @@ def of_groups(
         value[:, None, None] if np.ndim(value) else value
         for value in (rows.target, rows.trials, rows.weights)
     )
-    of_rows = [one[block.code] for one in effect]
+    of_rows = [part[block.code] for part in effect]
     total = eta[:, :, None] + of_rows[0] + (0.0 if z is None else z[:, None, None] * of_rows[1])
     each = weights * family.log_density(y, trials, [total, *aux])
     return np.add.reduceat(np.broadcast_to(each, total.shape), block.starts, axis=0)
@@ -78,11 +78,11 @@ def log_integrals(
     level, mean, ends = np.log(scale / sd), np.zeros(scale.shape), np.append(block.starts[1:], len(eta))
     group_products.row_sums(block.starts, ends, y, weights, eta, level, mean)
     ends = block.starts if poisson else ends  # no logarithms
-    linear, found = np.add.reduceat(y, block.starts), np.zeros(len(sd))
+    linear, totals = np.add.reduceat(y, block.starts), np.zeros(len(sd))
     work = np.empty((4, len(grid), len(sd)))
-    how = linear, level, centre, scale, sd**-2, grid, log_weight, work, found
+    how = linear, level, centre, scale, sd**-2, grid, log_weight, work, totals
     group_products.log_integrals(block.starts, ends, eta, together, mean, *how)
-    return found
+    return totals
 
 
 def compiled(family: Family, rows: Rows) -> bool:
@@ -97,17 +97,17 @@ def pair_integrals(
     eta: np.ndarray,
     z: np.ndarray | None,
     centre: np.ndarray,
-    root: np.ndarray,
+    scale: np.ndarray,
     triangle: tuple[np.ndarray, np.ndarray, np.ndarray],
     nodes: np.ndarray,
     log_weight: np.ndarray,
 ) -> np.ndarray | None:
-    """As `log_integrals` of intercepts and slopes: at centre, (2, g, S), and root, (3, g, S) of C00, C10 and
+    """As `log_integrals` of intercepts and slopes: at centre, (2, g, S), and scale, (3, g, S) of C00, C10 and
     C11, times pairs of nodes, an odd number of them about 0. triangle: T00, T10 and T11, (S,) each.
     """
     if z is None or not block.many or not compiled(family, rows):
         return None
-    far, (c0, c1), (r00, r10, r11) = np.abs(z).max(), np.abs(centre).max((1, 2)), np.abs(root).max((1, 2))
+    far, (c0, c1), (r00, r10, r11) = np.abs(z).max(), np.abs(centre).max((1, 2)), np.abs(scale).max((1, 2))
     together = _together(np.abs(eta).max() + c0 + far * c1 + nodes.max() * (r00 + far * (r10 + r11)))
     if not together:
         return None
@@ -115,13 +115,13 @@ def pair_integrals(
 
     t00, t10, t11 = triangle
     weights, counts = rows.whole("weights"), family.cumulant == "exp"
-    level, inverse = np.log(root[0] * root[2] / (t00 * t11)), np.stack([1.0 / t00, t10 / t00, 1.0 / t11])
-    k, found = len(nodes), np.zeros(eta.shape[1])
-    room = [np.empty((count, len(found))) for count in (k, k, k * k, k * k)]
+    level, inverse = np.log(scale[0] * scale[2] / (t00 * t11)), np.stack([1.0 / t00, t10 / t00, 1.0 / t11])
+    k, totals = len(nodes), np.zeros(eta.shape[1])
+    room = [np.empty((count, len(totals))) for count in (k, k, k * k, k * k)]
     ends = np.append(block.starts[1:], len(eta))
-    how = counts, together, centre, root, inverse, level, nodes, log_weight, *room, found
+    how = counts, together, centre, scale, inverse, level, nodes, log_weight, *room, totals
     group_products.pair_integrals(block.starts, ends, eta, z, weights * rows.target, weights, *how)
-    return found
+    return totals
 
 
 def of_pairs(
@@ -143,9 +143,9 @@ def of_pairs(
     y, trials, weights = (
         value[row, None] if np.ndim(value) else value for value in (rows.target, rows.trials, rows.weights)
     )
-    of_rows = [one[pair] for one in effect]
+    of_rows = [part[pair] for part in effect]
     total = predictor(eta[row, draws[pair], None], None if z is None else z[row], of_rows)
-    each = weights * family.log_density(y, trials, [total, *(one[draws[pair]] for one in aux)])
+    each = weights * family.log_density(y, trials, [total, *(value[draws[pair]] for value in aux)])
     return np.add.reduceat(np.broadcast_to(each, total.shape), starts, axis=0)
 
 
@@ -161,7 +161,7 @@ def _together(reach: float) -> int:
 
 
 def _reach(eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> float:
-    """No predictor is larger; NaN where one is no number."""
+    """No predictor of eta (n, S) and effects (g, S, K) is larger; NaN where one is no number."""
     along = 0.0 if z is None else np.abs(z).max() * np.abs(effect[1]).max()
     return float(eta.max() + effect[0].max() + along)
 
@@ -206,18 +206,18 @@ def _log_products(
     # nodes outermost: the inner loops run along draws and groups, which are many
     factor, odds = np.exp(_nodes_first(effect[0]))[:, owner[order]], np.exp(eta)
     along = None if z is None else _nodes_first(effect[1])[:, owner[order]]
-    product, one = np.ones_like(factor), np.empty_like(factor)
+    product, buffer = np.ones_like(factor), np.empty_like(factor)
     for j in range(-having[0]):
         n = int(np.searchsorted(having, -j))  # longer than j
-        row, some = first[:n] + j, one[:, :n]
+        row, some = first[:n] + j, buffer[:, :n]
         np.multiply(odds[row], factor[:, :n], out=some)
         if z is not None and along is not None:
             some *= np.exp(z[row][:, None] * along[:, :n])
         some += 1.0
         product[:, :n] *= some
-    found = np.empty_like(product)
-    found[:, order] = np.log(product, out=product)
-    return np.moveaxis(np.add.reduceat(found, begin, axis=1), 0, -1)
+    logs = np.empty_like(product)
+    logs[:, order] = np.log(product, out=product)
+    return np.moveaxis(np.add.reduceat(logs, begin, axis=1), 0, -1)
 
 
 def _nodes_first(effect: np.ndarray) -> np.ndarray:
