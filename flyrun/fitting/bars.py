@@ -84,8 +84,8 @@ def _one_bar(term: str) -> str:
 
 def _column(text: str) -> str | None:
     """The column that a text names, with or without backticks; None where it names none."""
-    found = _NAME.fullmatch(text.strip())
-    return None if found is None else found[1] or found[2]
+    match = _NAME.fullmatch(text.strip())
+    return None if match is None else match[1] or match[2]
 
 
 def _enclosed(term: str) -> bool:

@@ -16,10 +16,10 @@ INTERVAL = (0.03, 0.97)
 
 def _of_chains(flat: np.ndarray) -> dict[str, np.ndarray]:
     """Of chains' draws (C, T, P): mean, sd, ends of the interval, ESS and R-hat, (P,) each."""
-    found = ess.summary(flat, wanted=("bulk", "tail", "rhat"))
+    summary = ess.summary(flat, wanted=("bulk", "tail", "rhat"))
     low, high = np.quantile(flat, INTERVAL, axis=(0, 1))
-    told = {"mean": flat.mean(axis=(0, 1)), "sd": flat.std(axis=(0, 1), ddof=1), "q03": low, "q97": high}
-    return told | {"ess_bulk": found.bulk, "ess_tail": found.tail, "rhat": found.rhat}
+    moments = {"mean": flat.mean(axis=(0, 1)), "sd": flat.std(axis=(0, 1), ddof=1), "q03": low, "q97": high}
+    return moments | {"ess_bulk": summary.bulk, "ess_tail": summary.tail, "rhat": summary.rhat}
 
 
 def summarise_chains(draws: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
@@ -27,7 +27,7 @@ def summarise_chains(draws: dict[str, np.ndarray], layout: Layout) -> list[dict[
     beta = draws["beta"]
     others = ((name, _of_chains(values[:, :, None])) for name, values in draws.items() if name != "beta")
     rows = _rows(_of_chains(beta.reshape(*beta.shape[:2], -1)), layout)
-    return [*rows, *(_auxiliary(name, told) for name, told in others)]
+    return [*rows, *(_auxiliary(name, moments) for name, moments in others)]
 
 
 def summarise_weighted(
@@ -43,9 +43,9 @@ def summarise_weighted(
     return [*rows, *(_auxiliary(name, _weighted(values, weights)) for name, values in others)]
 
 
-def _auxiliary(name: str, told: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The row of an auxiliary number."""
-    return {"class": "", "coefficient": name} | {key: float(one[0]) for key, one in told.items()}
+def _auxiliary(name: str, moments: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The row of an auxiliary number, moments (1,) each."""
+    return {"class": "", "coefficient": name} | {key: float(value[0]) for key, value in moments.items()}
 
 
 def _weighted(values: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
@@ -63,8 +63,8 @@ def _weighted(values: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
     return {"mean": mean, "sd": np.sqrt(variance), "q03": ends[0], "q97": ends[1], "ess": known}
 
 
-def _rows(told: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
-    """A row per coefficient: names, what is told of it, and its effect per sd of its column.
+def _rows(moments: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
+    """A row per coefficient: names, its moments of (P,) each, and its effect per sd of its column.
 
     The intercept is first in its class. effect: mean and quantiles of the coefficient times what its column
     is divided by (its sd; of two values their difference), on the scale of
@@ -72,16 +72,16 @@ def _rows(told: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
     """
     effect = 1.0 / Scales.of(layout).factor
     levels = (layout.target.levels or [])[1:] if layout.task == "classes" else [""]
-    names = layout.names[: len(told["mean"]) // len(levels)]  # ordered classes have no intercept
+    names = layout.names[: len(moments["mean"]) // len(levels)]  # ordered classes have no intercept
     width, plain = len(names), len(layout.names) - 1
     order = [k * width + d for k in range(len(levels)) for d in (*range(plain, width), *range(plain))]
     rows = []
     for i in order:
         row = {"class": levels[i // width], "coefficient": names[i % width]}
-        row |= {key: float(values[i]) for key, values in told.items()}
+        row |= {key: float(values[i]) for key, values in moments.items()}
         if names[i % width] != INTERCEPT:
             scale = effect[i % width]
-            row |= {f"effect_{key}": float(told[key][i] * scale) for key in ("mean", "q03", "q97")}
+            row |= {f"effect_{key}": float(moments[key][i] * scale) for key in ("mean", "q03", "q97")}
         rows.append(row)
     return rows
 

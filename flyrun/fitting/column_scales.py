@@ -41,7 +41,7 @@ class Scales:
 
 
 def own_scales(posterior: Posterior, x: np.ndarray, layout: Layout) -> dict[str, np.ndarray]:
-    """beta (..., D) on the columns' own scales, and what people read of the auxiliary numbers."""
+    """Of x (..., P) beta (..., D) on the columns' own scales, and auxiliary numbers as people read them."""
     family, n = posterior.family, posterior.n_coefficients
     theta, aux = x[..., :n].copy(), family.read(x[..., n : n + len(posterior.auxiliary)])
     if not family.intercept:  # cutpoints stand in for it, and take up the columns' means
@@ -53,8 +53,8 @@ def own_scales(posterior: Posterior, x: np.ndarray, layout: Layout) -> dict[str,
         beta, aux = beta[..., :-1], aux - beta[..., -1:]
     if family.link == "identity":
         aux[..., 0] *= layout.target.sd  # a scale of the noise, in units of the target
-    told = {one.name: aux[..., k] for k, one in enumerate(posterior.auxiliary)}
-    return {"beta": beta} | told | posterior.others(x)
+    numbers = {number.name: aux[..., k] for k, number in enumerate(posterior.auxiliary)}
+    return {"beta": beta} | numbers | posterior.others(x)
 
 
 def contrasts(posterior: Posterior, theta: np.ndarray) -> np.ndarray:
@@ -65,18 +65,18 @@ def contrasts(posterior: Posterior, theta: np.ndarray) -> np.ndarray:
 
 def to_sampled(posterior: Posterior, layout: Layout, beta: np.ndarray, aux: np.ndarray | None) -> np.ndarray:
     """x, (S, P), of coefficients on the columns' own scales, (S, ..., D), and auxiliary numbers, (S, A)."""
-    one, scales = posterior.family, Scales.of(layout)
-    if one.intercept:
+    family, scales = posterior.family, Scales.of(layout)
+    if family.intercept:
         theta = scales.undo(beta)
     else:  # cutpoints stand in for it, and took up the columns' means
         shift = scales.shift - beta @ scales.means[:-1]
         theta = beta / scales.factor[:-1]
         aux = None if aux is None else aux + shift[:, None]
-    if one.contrasts is not None:
-        theta = np.linalg.solve(one.contrasts(posterior.levels), theta)
+    if family.contrasts is not None:
+        theta = np.linalg.solve(family.contrasts(posterior.levels), theta)
     parts = [theta.reshape(len(theta), -1)]
     if aux is not None:
-        if one.link == "identity":
+        if family.link == "identity":
             aux[:, 0] /= layout.target.sd
-        parts.append(one.unread(aux))
+        parts.append(family.unread(aux))
     return np.concatenate(parts, axis=1)

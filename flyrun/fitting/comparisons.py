@@ -27,18 +27,18 @@ def differences(
     their number, or "chance" of success in one trial.  The table's index is named by what changes.
     Raises ConfigError for a column that explains nothing.
     """
-    one = stored.fitted(folder)
-    predict.refuse_kind(one, kind, KINDS)
-    about = _column(one, column)
+    fit = stored.fitted(folder)
+    predict.refuse_kind(fit, kind, KINDS)
+    about = _column(fit, column)
     if about.levels is None:
         more = rows.assign(**{column: rows[column] + 1})
         return _told(
-            one, {f"{column} + 1": average(one, more, kind) - average(one, rows, kind)}, interval, kind
+            fit, {f"{column} + 1": average(fit, more, kind) - average(fit, rows, kind)}, interval, kind
         )
     reference, *others = about.levels
-    whole = {level: average(one, _all(rows, about, level), kind) for level in about.levels}
+    whole = {level: average(fit, _all(rows, about, level), kind) for level in about.levels}
     changes = {f"{level} against {reference}": whole[level] - whole[reference] for level in others}
-    return _told(one, changes, interval, kind)
+    return _told(fit, changes, interval, kind)
 
 
 @np.errstate(all="ignore")  # of numbers that are too large for one
@@ -54,38 +54,38 @@ def derivatives(
 
     rows, kind and errors: as of `differences`.
     """
-    one = stored.fitted(folder)
-    predict.refuse_kind(one, kind, KINDS)
-    about = _column(one, column)
+    fit = stored.fitted(folder)
+    predict.refuse_kind(fit, kind, KINDS)
+    about = _column(fit, column)
     if about.levels is not None:
         raise ConfigError(f"slopes: {column} is a category; ask for comparisons({column!r})")
     step = _STEP * (about.high - about.low)
     parts = {column: rows}
     if by is not None:
-        groups = _column(one, by)
+        groups = _column(fit, by)
         if groups.levels is None:
             raise ConfigError(f"slopes: by={by!r} is a number; name a category")
-        words = rows[by].astype(str)
-        parts = {f"{column}, {by} = {level}": rows[words == level] for level in groups.levels}
-    found = {}
+        texts = rows[by].astype(str)
+        parts = {f"{column}, {by} = {level}": rows[texts == level] for level in groups.levels}
+    changes = {}
     for name, some in parts.items():
         low, high = (
-            average(one, some.assign(**{column: some[column] + side * step}), kind) for side in (-0.5, 0.5)
+            average(fit, some.assign(**{column: some[column] + side * step}), kind) for side in (-0.5, 0.5)
         )
-        found[name] = (high - low) / step
-    return _told(one, found, interval, kind)
+        changes[name] = (high - low) / step
+    return _told(fit, changes, interval, kind)
 
 
-def average(one: predict.Fitted, rows: pd.DataFrame, kind: str = "mean") -> np.ndarray:
+def average(fit: predict.Fitted, rows: pd.DataFrame, kind: str = "mean") -> np.ndarray:
     """The expected target, averaged over rows as often as they are there: (S, 1), or (S, K) of classes.
 
     kind: as of `differences`.
     """
-    checked = predict.checked_rows(one, rows)
-    column = one.layout.beside.get("weights")
+    checked = predict.checked_rows(fit, rows)
+    column = fit.layout.beside.get("weights")
     weights = np.ones(len(rows)) if column is None else rows[column.name].to_numpy(np.float64)
     total, first = 0.0, 0
-    for block in predict.means(one, checked, kind):  # (S, n, K)
+    for block in predict.means(fit, checked, kind):  # (S, n, K)
         total = total + np.einsum("snk,n->sk", block, weights[first : first + block.shape[1]])
         first += block.shape[1]
     return np.asarray(total) / weights.sum()
@@ -96,32 +96,32 @@ def _all(rows: pd.DataFrame, column: Column, level: str) -> pd.DataFrame:
     return rows.assign(**{column.name: level if column.text else float(level)})
 
 
-def _column(one: predict.Fitted, name: str) -> Column:
-    known = {column.name: column for column in one.layout.columns}
+def _column(fit: predict.Fitted, name: str) -> Column:
+    known = {column.name: column for column in fit.layout.columns}
     if name not in known:
         close = did_you_mean(name, list(known))
         raise ConfigError(f"{name}: explains nothing in this fit{close}; there are {listing(known)}")
     return known[name]
 
 
-def _told(one: predict.Fitted, found: dict[str, np.ndarray], interval: float, kind: str) -> pd.DataFrame:
+def _told(fit: predict.Fitted, changes: dict[str, np.ndarray], interval: float, kind: str) -> pd.DataFrame:
     """Mean, sd and ends of the interval of draws (S, K), a row each; of classes a row a class."""
-    labels = [f"{level}: " for level in one.levels] or [""]
+    labels = [f"{level}: " for level in fit.levels] or [""]
     rows = {
         f"{label}{name}": values
-        for name, draws in found.items()
+        for name, draws in changes.items()
         for label, values in zip(labels, np.transpose(predict.summary(draws, interval)), strict=True)
     }
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["mean", "sd", "low", "high"])
-    return table.rename_axis(f"change of {_unit(one, kind)}")
+    return table.rename_axis(f"change of {_unit(fit, kind)}")
 
 
-def _unit(one: predict.Fitted, kind: str) -> str:
+def _unit(fit: predict.Fitted, kind: str) -> str:
     """What an expectation is of."""
-    name, beside = one.layout.explained, one.layout.beside
-    domain = one.layout.domain
+    name, beside = fit.layout.explained, fit.layout.beside
+    domain = fit.layout.domain
     if domain.classes:
-        last = f" = {(one.layout.target.levels or [''])[-1]}" if domain.classes == 2 else ""
+        last = f" = {(fit.layout.target.levels or [''])[-1]}" if domain.classes == 2 else ""
         return f"the chance of {name}{last}"
     if not domain.of_trials:
         return f"the expected {name}"

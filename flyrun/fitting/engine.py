@@ -98,7 +98,7 @@ def _even(drawn: weighted_draws.Weighted) -> np.ndarray:
 
 
 def _of_even(question: Question, drawn: weighted_draws.Weighted, even: np.ndarray) -> Answer:
-    """As `by_weights`; even: as of `_even`."""
+    """As `by_weights`; even: (C, T), as of `_even`."""
     posterior, layout = question.posterior, question.layout
     sound.refuse_unsound(posterior, layout.names, drawn.x, drawn.weights)
     draws = own_scales(posterior, drawn.x, layout)
@@ -131,14 +131,14 @@ def _by_groups(question: Question, posterior: OfTable, spent: Callable[[], bool]
     if drawn.weighted.why:
         raise remedy(posterior.bar, posterior.groups, drawn.weighted.why)
     even = _even(drawn.weighted)
-    made = _of_even(question, drawn.weighted, even)
+    ungrouped = _of_even(question, drawn.weighted, even)
     cost = len(posterior.rows) * (1 if posterior.effects == 1 else 20)
     most = min(_EFFECTS // (posterior.groups * posterior.effects), _ROW_DRAWS // cost)
     count = min(max(most, _FEWEST_EFFECTS), _MOST_EFFECTS, even.size)
     which = np.arange(count) * even.size // count
     with one_blas_thread():
         effects = posterior.effects_of(drawn.weighted.x[even.ravel()[which]], which, seed + 3)
-    return replace(made, how=f"{made.how}; {drawn.words}", groups=effects)
+    return replace(ungrouped, how=f"{ungrouped.how}; {drawn.words}", groups=effects)
 
 
 def _by_hmc(
@@ -207,7 +207,7 @@ def _by_mode(names: list[str], modes: Several, x: np.ndarray, beta: np.ndarray) 
 
 
 def _caveats(question: Question, mean: np.ndarray, covariance: np.ndarray) -> list[str]:
-    """What the table says little of, by the curvature that the draws have."""
+    """What the table says little of, by the draws' mean (P,) and covariance (P, P)."""
     posterior = question.posterior
     width, several, n = posterior.width, posterior.linear, posterior.n_coefficients
     prior, theta = posterior.prior.sd[:width] ** -2.0, mean[:n]
@@ -216,23 +216,25 @@ def _caveats(question: Question, mean: np.ndarray, covariance: np.ndarray) -> li
 
     def by(curvature: np.ndarray) -> list[str]:
         likelihood = np.einsum("kikj->ij", curvature.reshape(several, width, several, width)) / several
-        own = prior
+        priors = prior
         if not posterior.family.intercept:
-            likelihood, own = np.pad(likelihood, (0, 1)), np.append(prior, 1.0)
-        return identified.caveats(question.table, question.layout, question.dataset, likelihood, own, theta)
+            likelihood, priors = np.pad(likelihood, (0, 1)), np.append(prior, 1.0)
+        return identified.caveats(
+            question.table, question.layout, question.dataset, likelihood, priors, theta
+        )
 
-    found = by(np.linalg.pinv(covariance[:n, :n]) - np.diag(np.tile(prior, several)))
-    if found and question.dataset is not None and not isinstance(posterior, OfTable):
-        found = by(mode.find(posterior)[1].curvature[:n, :n])  # which draws tell with noise
-    return [*found, *(posterior.caveats() if isinstance(posterior, OfTable) else [])]
+    caveats = by(np.linalg.pinv(covariance[:n, :n]) - np.diag(np.tile(prior, several)))
+    if caveats and question.dataset is not None and not isinstance(posterior, OfTable):
+        caveats = by(mode.find(posterior)[1].curvature[:n, :n])  # which draws tell with noise
+    return [*caveats, *(posterior.caveats() if isinstance(posterior, OfTable) else [])]
 
 
-def how(posterior: Posterior, found: weighted_draws.Weighted) -> str:
+def how(posterior: Posterior, drawn: weighted_draws.Weighted) -> str:
     """How the draws were made and what they cost, in one line."""
-    if found.independent:
-        return f"{len(found.x):,} independent draws in closed form; every row is read once"
-    cost = f"{found.rate:,.0f} likelihoods a draw"
-    if found.rate == len(posterior.rows):
+    if drawn.independent:
+        return f"{len(drawn.x):,} independent draws in closed form; every row is read once"
+    cost = f"{drawn.rate:,.0f} likelihoods a draw"
+    if drawn.rate == len(posterior.rows):
         cost = f"all {len(posterior.rows):,} likelihoods a draw"
-    k_hat = f"k̂ {found.k_hat:.2f}" if np.isfinite(found.k_hat) else "even weights"
-    return f"{len(found.x):,} weighted draws, {found.effective:,.0f} effective, {k_hat}; {cost}"
+    k_hat = f"k̂ {drawn.k_hat:.2f}" if np.isfinite(drawn.k_hat) else "even weights"
+    return f"{len(drawn.x):,} weighted draws, {drawn.effective:,.0f} effective, {k_hat}; {cost}"

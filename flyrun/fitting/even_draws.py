@@ -20,6 +20,6 @@ def resampled(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def effective(which: np.ndarray) -> float:
-    """How many draws of even weight are worth what these indices, copies among them, are."""
-    copies = np.unique(which, return_counts=True)[1].astype(float)
-    return float(copies.sum() ** 2 / (copies**2).sum())
+    """How many draws of even weight are worth what these indices (C, T), copies among them, are."""
+    counts = np.unique(which, return_counts=True)[1].astype(float)
+    return float(counts.sum() ** 2 / (counts**2).sum())

@@ -53,7 +53,7 @@ def read(folder: Path, **table: Any) -> Finished:
         str(config.target),
         model=settings["model"],
         table={key: value for key, value in vars(config).items() if key not in ("path", "target", "sha256")},
-        priors=tuple(priors.typed(one) for one in settings["prior"]),
+        priors=tuple(priors.typed(text) for text in settings["prior"]),
         prior_scale=settings["prior_scale"],
         groups=groups,
     )
@@ -82,9 +82,9 @@ def rows(folder: Path, **table: Any) -> "pd.DataFrame":
     beside = [layout.target.name, *(column.name for column in layout.beside.values())]
     group = [bar.group for bar in bars.read(about["settings"].get("groups", ()))]
     names = list(dict.fromkeys([*new_rows.needed(layout), *beside, *group]))
-    found = pd.concat(pieces.pieces(Path(str(config.path)), names, config, layout.text | set(group)))
-    found = found.head(config.limit) if config.limit else found
-    return found.dropna() if config.missing == "drop" else found
+    frame = pd.concat(pieces.pieces(Path(str(config.path)), names, config, layout.text | set(group)))
+    frame = frame.head(config.limit) if config.limit else frame
+    return frame.dropna() if config.missing == "drop" else frame
 
 
 def _table(folder: Path, table: dict[str, Any]) -> Table:
@@ -102,18 +102,18 @@ def _table(folder: Path, table: dict[str, Any]) -> Table:
 
 
 def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """The draws, weighted where there are such, as the posterior has them."""
-    even, found = stored.draws(folder)
-    if found:
-        log_weight = found["log_weight"]
-        if "sign" in found:
-            log_weight = np.where(found["sign"] > 0, log_weight, -np.inf)
+    """The draws (S, P), as the posterior has them, and log weights (S,), 0 of even ones."""
+    even, draws = stored.draws(folder)
+    if draws:
+        log_weight = draws["log_weight"]
+        if "sign" in draws:
+            log_weight = np.where(draws["sign"] > 0, log_weight, -np.inf)
     else:
-        found = {name: values.reshape(-1, *values.shape[2:]) for name, values in even.items()}
-        log_weight = np.zeros(len(found["beta"]))
-    aux = [found[one.name] for one in posterior.auxiliary]
-    x = to_sampled(posterior, layout, found["beta"], np.stack(aux, axis=-1) if aux else None)
+        draws = {name: values.reshape(-1, *values.shape[2:]) for name, values in even.items()}
+        log_weight = np.zeros(len(draws["beta"]))
+    aux = [draws[number.name] for number in posterior.auxiliary]
+    x = to_sampled(posterior, layout, draws["beta"], np.stack(aux, axis=-1) if aux else None)
     if isinstance(posterior, grouped_table.OfTable):
-        others = {one["term"]: found[one["term"]].ravel() for one in posterior.other_priors()}
+        others = {prior["term"]: draws[prior["term"]].ravel() for prior in posterior.other_priors()}
         x = np.concatenate([x, posterior.h_of(others)], axis=1)
     return x, log_weight

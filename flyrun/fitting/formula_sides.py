@@ -32,19 +32,19 @@ def split(text: str) -> Written:
         raise ConfigError(f"formula {text!r} has no ~ between the target and what explains it; {_EXAMPLE}")
     sides = _LEFT.fullmatch(plain_left)
     if sides is None or plain_left.count("(") != plain_left.count(")"):
-        said = f"explains {left.strip()!r}" if left.strip() else "explains nothing"
+        reason = f"explains {left.strip()!r}" if left.strip() else "explains nothing"
         raise ConfigError(
-            f"formula {text!r} {said}; write a column, {_EXAMPLE}, in backticks where its name has other "
+            f"formula {text!r} {reason}; write a column, {_EXAMPLE}, in backticks where its name has other "
             "signs: `my column`"
         )
     options: dict[str, Any] = {"log_target": True} if sides["log"] else {}
     if sides["trials"]:
         options["trials"] = _name(left, sides, "trials")
-    for found in _OFFSET.finditer(plain):
+    for offset in _OFFSET.finditer(plain):
         if "offset" in options or "exposure" in options:
             raise ConfigError(f"formula {text!r} has more than one offset; add them up in a column")
-        options["exposure" if found["log"] else "offset"] = _name(right, found, "column")
-        right = right[: found.start()] + " " + right[found.end() :]
+        options["exposure" if offset["log"] else "offset"] = _name(right, offset, "column")
+        right = right[: offset.start()] + " " + right[offset.end() :]
     right = right.strip().removeprefix("+").strip() or "1"
     if re.search(r"\boffset\(", masked(right)):
         raise ConfigError(
@@ -54,9 +54,9 @@ def split(text: str) -> Written:
     return Written(_name(left, sides, "column"), {**options, "formula": right})
 
 
-def _name(text: str, found: re.Match[str], group: str) -> str:
+def _name(text: str, match: re.Match[str], group: str) -> str:
     """A column where a match in the masked text has it."""
-    return text[slice(*found.span(group))].strip("`")
+    return text[slice(*match.span(group))].strip("`")
 
 
 def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any], tuple[Bar, ...]]:

@@ -58,7 +58,7 @@ def _sums(posterior: Posterior) -> Sums:
 
 
 def about(mean: np.ndarray, products: np.ndarray, count: float) -> Sums:
-    """From Σ of products of columns and target, the last, (D + 1, D + 1), and how many rows there are."""
+    """From Σ of products of columns and target, the last, (D + 1, D + 1), and how many rows; mean: (D,)."""
     gram, product = products[:-1, :-1], products[:-1, -1]
     square = float(products[-1, -1] - 2.0 * mean @ product + mean @ gram @ mean)
     return Sums(gram, product - gram @ mean, square, count)
@@ -83,20 +83,20 @@ def draw_from(sums: Sums, posterior: Posterior, rng: np.random.Generator, n: int
         variance = np.exp(2.0 * a)[:, None]
         form = (explained / (size[large] + variance)).sum(axis=1)
         form += np.maximum(left - (other / (size[~large] + variance)).sum(axis=1), 0.0) / variance[:, 0]
-        found = -count * a - 0.5 * form - 0.5 * np.log1p(size / variance).sum(axis=1)
-        return found + posterior.auxiliary[0].prior.log_density(a)
+        log_p = -count * a - 0.5 * form - 0.5 * np.log1p(size / variance).sum(axis=1)
+        return log_p + posterior.auxiliary[0].prior.log_density(a)
 
     middle = 0.5 * np.log(max(square, 1e-300) / count)
     low, high = middle - _LOWEST, middle + 6.0
     at_floor = log_density(np.array([low]))[0]
     for _ in range(_NARROWED):
         grid = np.linspace(low, high, _POINTS)
-        height = log_density(grid)
-        kept = np.flatnonzero(height > height.max() - _DEPTH)
+        log_p = log_density(grid)
+        kept = np.flatnonzero(log_p > log_p.max() - _DEPTH)
         low, high = grid[max(kept[0] - 1, 0)], grid[min(kept[-1] + 1, _POINTS - 1)]
-    if at_floor > height.max() - _SAFE:
+    if at_floor > log_p.max() - _SAFE:
         raise _refused(posterior)
-    density = np.exp(height - height.max())
+    density = np.exp(log_p - log_p.max())
     below = np.concatenate([[0.0], np.cumsum(0.5 * (density[1:] + density[:-1]))])
     a = np.interp(rng.random(n), below / below[-1], grid)
     variance = np.exp(2.0 * a)[:, None]

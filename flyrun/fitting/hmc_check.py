@@ -30,10 +30,10 @@ def differs(
     times what is asked for, or one is above it. Where doubt stays at its end, what it found decides. spent:
     whether the time is up, which ends the run.
     """
-    root = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
+    cholesky = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
     several = min(_MOST_CHAINS, max(hmc_on_rows.CHAINS, _ROWS // len(posterior.rows)))
     wide = _WIDE if posterior.family.outliers else 1.0
-    chains = hmc_on_rows.Sampler(posterior, mean[None], root, rng, several, wide=wide, spent=spent)
+    chains = hmc_on_rows.Sampler(posterior, mean[None], cholesky, rng, several, wide=wide, spent=spent)
     draws, why = np.empty((several, 0, posterior.size)), ""
     read = _read(posterior)
     sd = np.sqrt(np.diag(read @ covariance @ read.T))
@@ -59,11 +59,11 @@ def differs(
 
 def _read(posterior: Posterior) -> np.ndarray:
     """(P, P): what takes x to numbers as people read them, of classes differences from the first."""
-    found = np.eye(posterior.size)
+    matrix = np.eye(posterior.size)
     if posterior.family.contrasts is not None:
         n = posterior.n_coefficients
-        found[:n, :n] = np.kron(posterior.family.contrasts(posterior.levels), np.eye(posterior.width))
-    return found
+        matrix[:n, :n] = np.kron(posterior.family.contrasts(posterior.levels), np.eye(posterior.width))
+    return matrix
 
 
 def apart(draws: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -75,7 +75,7 @@ def apart(draws: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarr
     of_mean = draws.mean(axis=(0, 1))
     z = draws.reshape(-1, draws.shape[1] // _BATCHES, draws.shape[2]) - of_mean
     batches, squares = z.mean(axis=1), (z * z).mean(axis=1)
-    own = np.sqrt(squares.mean(axis=0))
+    sds = np.sqrt(squares.mean(axis=0))
     beyond = stdtrit(len(z) - 1, 1.0 - 0.5 * _CHANCE / (2 * len(mean))) / math.sqrt(len(z))
-    error = np.concatenate([batches.std(axis=0, ddof=1) / sd, 0.5 * squares.std(axis=0, ddof=1) / own**2])
-    return (of_mean - mean) / sd, np.log(sd / own), beyond * error
+    error = np.concatenate([batches.std(axis=0, ddof=1) / sd, 0.5 * squares.std(axis=0, ddof=1) / sds**2])
+    return (of_mean - mean) / sd, np.log(sd / sds), beyond * error

@@ -64,15 +64,15 @@ class Sampler:
 
     def draw(self, n: int) -> np.ndarray:
         """n more draws of each chain, (chains, n, P); fewer where the time is spent."""
-        found = np.empty((len(self.z), n, len(self.centre)))
+        draws = np.empty((len(self.z), n, len(self.centre)))
         for i in range(n):
             if self.spent():
-                return found[:, :i]
+                return draws[:, :i]
             self._step()
             if self.several is not None:
                 self._jump(self.several)
-            found[:, i] = self.centre + self.z @ self.root.T
-        return found
+            draws[:, i] = self.centre + self.z @ self.root.T
+        return draws
 
     def _look(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, slope = self.posterior.value_and_slope(self.centre + z @ self.root.T)
@@ -106,9 +106,9 @@ class Sampler:
         there = several.draw(self.rng, len(here))
         self._propose(there, several.log_density(here) - several.log_density(there))
         here, centres = self.centre + self.z @ self.root.T, several.centres
-        own = several.nearest(here)
-        other = (own + self.rng.integers(1, len(centres), len(here))) % len(centres)
-        there = here + centres[other] - centres[own]
+        nearest = several.nearest(here)
+        other = (nearest + self.rng.integers(1, len(centres), len(here))) % len(centres)
+        there = here + centres[other] - centres[nearest]
         self._propose(
             there, np.where(several.nearest(there) == other, 0.0, -np.inf)
         )  # else there is no way back

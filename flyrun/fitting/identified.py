@@ -1,7 +1,7 @@
 """Where a table says little of its coefficients: columns that say the same, ones that separate classes, and
 levels whose rows all have the target's least or largest value.
 
-In a direction that columns share the likelihood bends far less, at the mode, than it does along each of them;
+In a direction that columns share the likelihood's curvature at the mode is far less than along each of them;
 in the other two cases it has no mode. The prior decides there, and a line says so.
 """
 
@@ -16,7 +16,7 @@ from flyrun.ground.schema import listing
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout, plain
 
-# Columns say the same in a direction along which the likelihood bends less than this share of what it would
+# Columns say the same in a direction along which the likelihood's curvature is less than this share of that
 # for unrelated columns (two that correlate by .99), unless the data are so many that its posterior sd is
 # below a fifth of the prior's there.
 _SHARE = 0.01
@@ -54,12 +54,12 @@ def groups(likelihood: np.ndarray, prior: np.ndarray) -> list[tuple[list[int], i
     with_last = likelihood[:-1, -1]
     likelihood = likelihood[:-1, :-1] - np.outer(with_last, with_last) / max(likelihood[-1, -1], 1e-300)
     prior = prior[:-1]
-    own = np.maximum(np.diag(likelihood), 1e-12 * prior)
-    values, vectors = np.linalg.eigh(likelihood / np.sqrt(own) / np.sqrt(own)[:, None])
-    informed = values / ((vectors**2).T @ (prior / own))  # over the prior's precision
+    diagonal = np.maximum(np.diag(likelihood), 1e-12 * prior)
+    values, vectors = np.linalg.eigh(likelihood / np.sqrt(diagonal) / np.sqrt(diagonal)[:, None])
+    informed = values / ((vectors**2).T @ (prior / diagonal))  # over the prior's precision
     vectors = vectors[:, (values < _SHARE) & (informed < _INFORMED)]
     shares = vectors @ vectors.T  # of each column in these directions; others' parts are 0 between groups
-    left, found = {int(d) for d in np.flatnonzero(np.diag(shares) > _SHARE)}, []
+    left, alike = {int(d) for d in np.flatnonzero(np.diag(shares) > _SHARE)}, []
     while left:
         group, new = set(), {min(left)}
         while new:
@@ -68,20 +68,18 @@ def groups(likelihood: np.ndarray, prior: np.ndarray) -> list[tuple[list[int], i
         left -= group
         if len(group) > 1:
             members = sorted(group)
-            found.append((members, max(round(float(np.diag(shares)[members].sum())), 1)))
-    return found
+            alike.append((members, max(round(float(np.diag(shares)[members].sum())), 1)))
+    return alike
 
 
 def _alike(table: Any, layout: Layout, group: list[int], free: int) -> str:
     names = [layout.names[d] for d in group]
-    said = "say nearly the same" if len(names) == 2 else "nearly follow from each other"
+    relation = "say nearly the same" if len(names) == 2 else "nearly follow from each other"
     count = "one of them" if free == 1 else f"{free} of them"
-    said = (
-        f"{_some(names)} {said}: the data do not tell their effects apart, and the prior divides these among"
-    )
+    sentence = f"{_some(names)} {relation}: the data do not tell their effects apart, and the prior divides"
     if table.formula is not None:
-        return f"{said} them; {_of_formula(layout, names, count)}"
-    return f"{said} them; leave {count} out, as {table.out(_origins(layout, group)[-1])}"
+        return f"{sentence} these among them; {_of_formula(layout, names, count)}"
+    return f"{sentence} these among them; leave {count} out, as {table.out(_origins(layout, group)[-1])}"
 
 
 def _of_formula(layout: Layout, names: list[str], count: str) -> str:
@@ -89,9 +87,9 @@ def _of_formula(layout: Layout, names: list[str], count: str) -> str:
     from flyrun.tables import formula  # late: few fits have one
 
     terms = _terms(layout, names)
-    splines = {one: wide for term in terms for one, wide in formula.centred(term).items()}
+    splines = {name: wide for term in terms for name, wide in formula.centred(term).items()}
     if splines:
-        return "write " + listing(f"{wide} for {one}" for one, wide in splines.items())
+        return "write " + listing(f"{wide} for {name}" for name, wide in splines.items())
     if len(terms) == 1:
         return f"leave {terms[0]} out of the formula"
     return f"leave {count} out of the formula, as {terms[-1]}"
@@ -101,12 +99,12 @@ def _terms(layout: Layout, names: list[str]) -> list[str]:
     """The formula's terms that columns are of, each once, as they are typed."""
     from flyrun.tables import formula  # late, as above
 
-    read = formula.read(str(layout.formula), [one.name for one in layout.sources])
+    read = formula.read(str(layout.formula), [column.name for column in layout.sources])
     return list(dict.fromkeys(map(read.term_of, names)))
 
 
 def _separated(table: Any, layout: Layout, dataset: Dataset, theta: np.ndarray) -> list[str]:
-    """Of classes: columns that tell one from all others in every row, or that all columns together do."""
+    """Of classes: columns that tell one from all others in every row, or that all do together, at θ (P,)."""
     levels = layout.target.levels
     if levels is None or layout.task == "ordered":
         return []
@@ -116,11 +114,11 @@ def _separated(table: Any, layout: Layout, dataset: Dataset, theta: np.ndarray) 
     for classes, columns in by_classes.items():
         what = listing(levels[k] for k in classes)
         what += " apart" if len(levels) == 2 else " from all others"
-        one, names = len(columns) == 1, [layout.names[d] for d in columns]
+        single, names = len(columns) == 1, [layout.names[d] for d in columns]
         name = _origins(layout, columns)[0] if table.formula is None else _terms(layout, names)[0]
         lines.append(
-            f"{_some(names)} {'tells' if one else 'each tell'} {what} in every "
-            f"row: only the prior keeps {'its coefficient' if one else 'their coefficients'} from growing "
+            f"{_some(names)} {'tells' if single else 'each tell'} {what} in every "
+            f"row: only the prior keeps {'its coefficient' if single else 'their coefficients'} from growing "
             f"without end; if {name} holds the answer, leave it out {table.out(name)}"
         )
     if not lines and _all_right(dataset, theta):
@@ -137,8 +135,8 @@ def separating(dataset: Dataset, n_classes: int) -> dict[int, tuple[int, ...]]:
     high = -low
     for rows, classes in _blocks(dataset):
         for k in np.unique(classes):
-            own = rows[classes == k]
-            low[k], high[k] = np.minimum(low[k], own.min(axis=0)), np.maximum(high[k], own.max(axis=0))
+            inside = rows[classes == k]
+            low[k], high[k] = np.minimum(low[k], inside.min(axis=0)), np.maximum(high[k], inside.max(axis=0))
         others = [np.arange(n_classes) != k for k in range(n_classes)]
         below = np.array([high[k] < low[other].min(axis=0) for k, other in enumerate(others)])
         above = np.array([low[k] > high[other].max(axis=0) for k, other in enumerate(others)])
@@ -149,7 +147,7 @@ def separating(dataset: Dataset, n_classes: int) -> dict[int, tuple[int, ...]]:
 
 
 #: what all rows of a level may have, in words, and whether rows of targets and trials (n,) differ
-Ends = list[tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]]
+Ends = list[tuple[str, Callable[[np.ndarray, np.ndarray | float], np.ndarray]]]
 
 
 class _Cells(NamedTuple):
@@ -161,8 +159,8 @@ class _Cells(NamedTuple):
 
     def of(self, on: np.ndarray) -> np.ndarray:
         """The number of each row's cell, (n,), of columns that are on or off, (n, D)."""
-        found: np.ndarray = on[:, self.columns] @ np.arange(1, len(self.columns) + 1)
-        return found
+        codes: np.ndarray = on[:, self.columns] @ np.arange(1, len(self.columns) + 1)
+        return codes
 
 
 def empty_cells(layout: Layout, dataset: Dataset) -> list[str]:
@@ -187,10 +185,10 @@ def empty_cells(layout: Layout, dataset: Dataset) -> list[str]:
         weights = 1.0 if dataset.weights is None else dataset.weights[block]
         marked = marks(ends, target, trials, trials * weights)
         on = _away(layout, rows)[0] > 0.0
-        own = {name: one.of(on) for name, one in cells.items()}
+        codes = {name: cell.of(on) for name, cell in cells.items()}
         for key, size in sizes.items():
             code = np.ravel_multi_index(
-                [own[name] for name in key], [len(cells[name].labels) for name in key]
+                [codes[name] for name in key], [len(cells[name].labels) for name in key]
             )
             counted[key] += [np.bincount(code, mark, size) for mark in marked]
         if all(values[1:].all() for values in counted.values()):
@@ -215,10 +213,10 @@ def empty_in_sums(layout: Layout, two: np.ndarray, sums: np.ndarray) -> list[str
         on = sums[:, cell.columns]
         counted[name,] = np.column_stack([total - on.sum(axis=1, keepdims=True), on])
     for pair in pairs:
-        one, other = (cells[name].columns for name in pair)
-        products = [[place.get(f"{names[a]}:{names[b]}", -1) for b in other] for a in one]
+        outer, inner = (cells[name].columns for name in pair)
+        products = [[place.get(f"{names[a]}:{names[b]}", -1) for b in inner] for a in outer]
         both = sums[:, products]
-        if np.min(products) < 0 or any(_low(layout, d) != 0.0 for d in (*one, *other)):
+        if np.min(products) < 0 or any(_low(layout, d) != 0.0 for d in (*outer, *inner)):
             continue  # a product may be on where neither column is
         rows = np.concatenate([(counted[pair[1],][:, 1:] - both.sum(axis=1))[:, None], both], axis=1)
         first = counted[pair[0],] - rows.sum(axis=2)
@@ -231,8 +229,8 @@ def _empty(
 ) -> list[str]:
     """The lines. counted: by key, (1 + E, C), each cell's rows, and those whose target is not at each end."""
     lines = []
-    for k, (said, _) in enumerate(ends):
-        found: list[str] = []
+    for k, (phrase, _) in enumerate(ends):
+        empty: list[str] = []
         for key, (rows_of, *others) in counted.items():
             other = others[k]
             if layout.task == "classes":  # of many classes few rows lack some
@@ -240,17 +238,17 @@ def _empty(
             for cell in np.flatnonzero((rows_of >= _FEWEST) & (other == 0)):
                 places = np.unravel_index(cell, [len(cells[name].labels) for name in key])
                 labels = [cells[name].labels[place] for name, place in zip(key, places, strict=True)]
-                if None not in labels and not set(labels) & set(found):
-                    found.append(" with ".join(map(str, labels)))
-        if found:
+                if None not in labels and not set(labels) & set(empty):
+                    empty.append(" with ".join(map(str, labels)))
+        if empty:
             lines.append(
-                f"{_some(found)}: {said}, so that only the prior, whose sd --prior-scale sets, keeps the "
+                f"{_some(empty)}: {phrase}, so that only the prior, whose sd --prior-scale sets, keeps the "
                 "effect from growing without end; join the level to another if they belong together"
             )
     return lines
 
 
-def marks(ends: Ends, y: np.ndarray, trials: Any, counts: Any) -> np.ndarray:
+def marks(ends: Ends, y: np.ndarray, trials: np.ndarray | float, counts: np.ndarray | float) -> np.ndarray:
     """Rows that count, and of these those whose target y (n,) differs from each end, (1 + E, n) bool.
 
     trials, counts: (n,), or a number of all; rows count where counts are above 0.
@@ -270,11 +268,11 @@ def end_values(layout: Layout) -> Ends:
     if layout.task in ("binary", "ordered"):
         return [least, (f"{name} is {levels[-1]} in every row", lambda y, trials: y < len(levels) - 1)]
     if layout.task == "classes":
-        return [(f"{name} is {one} in no row", partial(_is, k)) for k, one in enumerate(levels)]
+        return [(f"{name} is {level} in no row", partial(_is, k)) for k, level in enumerate(levels)]
     return []
 
 
-def _is(k: int, y: np.ndarray, trials: np.ndarray) -> np.ndarray:
+def _is(k: int, y: np.ndarray, trials: np.ndarray | float) -> np.ndarray:
     """Whether classes (n,) are number k."""
     return y == k
 
@@ -284,41 +282,41 @@ def _cells(layout: Layout, two: list[int]) -> tuple[dict[str, _Cells], list[tupl
 
     two: which encoded columns hold two values.
     """
-    names, origins = layout.names[:-1], [one for one in layout.features for _ in one.encoded]
-    found: dict[str, _Cells] = {}
+    names, origins = layout.names[:-1], [column for column in layout.features for _ in column.encoded]
+    cells: dict[str, _Cells] = {}
     for d in two:
         name, column = names[d], origins[d]
-        whole, base, own = name, f"{name} = {plain(column.low)}", f"{name} = {plain(column.high)}"
+        whole, base, label = name, f"{name} = {plain(column.low)}", f"{name} = {plain(column.high)}"
         if name.endswith("]"):
-            whole, own = name.rsplit("[", 1)[0], name
+            whole, label = name.rsplit("[", 1)[0], name
             base = f"{whole}[{column.levels[0]}]" if column.levels else f"the reference of {whole}"
         if ":" in name:  # where a product is off, rows have nothing in common
-            found[name] = _Cells([d], [None, name])
-        elif whole in found:
-            found[whole].columns.append(d)
-            found[whole].labels.append(own)
+            cells[name] = _Cells([d], [None, name])
+        elif whole in cells:
+            cells[whole].columns.append(d)
+            cells[whole].labels.append(label)
         else:
-            found[whole] = _Cells([d], [base, own])
-    whole_of = {names[d]: whole for whole, one in found.items() for d in one.columns}
+            cells[whole] = _Cells([d], [base, label])
+    whole_of = {names[d]: whole for whole, cell in cells.items() for d in cell.columns}
     pairs = dict[tuple[str, str], None]()
-    for name in list(found):
-        one, *more = name.split(":")
-        if len(more) == 1 and whole_of.keys() >= {one, more[0]}:
-            pairs[whole_of[one], whole_of[more[0]]] = None
-            del found[name]
-    return found, [*pairs]
+    for name in list(cells):
+        first, *more = name.split(":")
+        if len(more) == 1 and whole_of.keys() >= {first, more[0]}:
+            pairs[whole_of[first], whole_of[more[0]]] = None
+            del cells[name]
+    return cells, [*pairs]
 
 
 def _low(layout: Layout, d: int) -> float:
     """The lesser value of encoded column d of two."""
-    origin = [one for one in layout.features for _ in one.encoded][d]
+    origin = [column for column in layout.features for _ in column.encoded][d]
     return 0.0 if origin.levels else origin.low
 
 
 def _of_two_values(layout: Layout, dataset: Dataset) -> list[int]:
     """Encoded columns that hold two values."""
     columns = [column for column in layout.features for _ in column.encoded]
-    two = np.array([bool(one.levels) or one.high > one.low for one in columns], bool)
+    two = np.array([bool(column.levels) or column.high > column.low for column in columns], bool)
     for rows, _ in _blocks(dataset):
         away, half = _away(layout, rows)
         two &= (np.abs(np.abs(away) - half) <= 1e-3 * half).all(axis=0)
@@ -336,7 +334,7 @@ def _away(layout: Layout, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _all_right(dataset: Dataset, theta: np.ndarray) -> bool:
-    """Whether θ gives every row's own class the largest probability."""
+    """Whether θ (P,) gives every row's own class the largest probability."""
     weights = theta.reshape(-1, dataset.features.shape[1]).T
     for rows, classes in _blocks(dataset):
         eta = rows @ weights

@@ -45,21 +45,21 @@ def refuse(request: Request, known: Iterable[str]) -> None:
     if by in (request.table.get("features") or ()) or by in Names.of(formula, known, ()).columns:
         where = "the formula" if formula else "--features"
         raise ConfigError(f"{given}: explains the target in {where}; leave it out there, or leave --by out")
-    if by in [one.group for one in request.groups]:
+    if by in [bar.group for bar in request.groups]:
         raise ConfigError(f"{given}: groups rows in the formula; leave it out there, or leave --by out")
 
 
 def requests(request: Request, levels: Iterable[str]) -> dict[str, Request]:
     """A fit's request a level, named for it."""
-    base, taken, found = request.folder.name[:_OF_BASE], set[str](), {}
+    base, taken, by_level = request.folder.name[:_OF_BASE], set[str](), {}
     for level in levels:
         name = name_of = f"{base}-" + (re.sub(r"[^A-Za-z0-9._+-]+", "_", level)[:60] or "_")
         number = 2
         while name.lower() in taken:
             name, number = f"{name_of}_{number}", number + 1
         taken.add(name.lower())
-        found[level] = replace(request, name=name, by=None)
-    return found
+        by_level[level] = replace(request, name=name, by=None)
+    return by_level
 
 
 def where(request: Request, level: str) -> str:
@@ -88,12 +88,12 @@ def of_table(request: Request) -> dict[str, Request]:
         )
     if len(count) < 2:
         raise ConfigError(f"--by {quoted(by)}: has one value alone in all rows; leave it out")
-    own, found = dict(request.table), dict[str, Request]()
-    if not {"formula", "features"} & own.keys():
-        own["drop"] = (*own.get("drop", ()), by)
-    for level, one in requests(request, sorted(count, key=in_order)).items():
-        found[level] = replace(one, table=own | {"where": where(request, level)})
-    return found
+    options, by_level = dict(request.table), dict[str, Request]()
+    if not {"formula", "features"} & options.keys():
+        options["drop"] = (*options.get("drop", ()), by)
+    for level, level_request in requests(request, sorted(count, key=in_order)).items():
+        by_level[level] = replace(level_request, table=options | {"where": where(request, level)})
+    return by_level
 
 
 def in_order(level: str) -> tuple[float, str]:
@@ -109,9 +109,9 @@ def write(request: Request, levels: dict[str, Fitted]) -> Path:
     stream, kept = io.StringIO(), ("class", "coefficient", "mean", "sd", "q03", "q97", "ess")
     rows = csv.writer(stream, lineterminator="\n")
     rows.writerow([request.by, "run", *kept])
-    for level, own in levels.items():
-        for row in own.rows:
-            rows.writerow([level, own.run, *(_cell(row.get(key)) for key in kept)])
+    for level, fitted in levels.items():
+        for row in fitted.rows:
+            rows.writerow([level, fitted.run, *(_cell(row.get(key)) for key in kept)])
     path = request.folder / TABLE
     with files.writing(path.parent, ELSEWHERE):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,23 +119,23 @@ def write(request: Request, levels: dict[str, Fitted]) -> Path:
     return path
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def views(request: Request, levels: dict[str, Fitted]) -> list[View]:
     """Tables of some coefficients each: a row a level, mean ± sd a coefficient."""
     cells = dict[str, dict[str, str]]()
-    for level, own in list(levels.items())[:_LEVELS]:
+    for level, fitted in list(levels.items())[:_LEVELS]:
         cells[level] = {
             " ".join(filter(None, (row["class"], row["coefficient"]))): f"{row['mean']:.3g} ± {row['sd']:.2g}"
-            for row in own.rows
+            for row in fitted.rows
         }
-    names = list(dict.fromkeys(name for own in cells.values() for name in own))
+    names = list(dict.fromkeys(name for row in cells.values() for name in row))
     title = f"The first {_LEVELS} levels; all are in {TABLE}" if len(levels) > _LEVELS else ""
-    found = []
+    tables = []
     for first in range(0, len(names), _COLUMNS):
         part = names[first : first + _COLUMNS]
-        each = tuple((level, *(own.get(name, "-") for name in part)) for level, own in cells.items())
-        found.append(View(title, (str(request.by), *part), each))
-    return found
+        each = tuple((level, *(row.get(name, "-") for name in part)) for level, row in cells.items())
+        tables.append(View(title, (str(request.by), *part), each))
+    return tables

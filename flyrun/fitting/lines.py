@@ -48,8 +48,8 @@ def taken(layout: Layout, most: int | None = None) -> list[str]:
     """What each column was taken for, the target first; features in at most so many lines."""
     columns = [layout.target, *layout.columns]
     shown = columns if most is None or len(columns) <= most else columns[: most - 1]
-    lines = [_taken(one) + (" (the target)" if one is layout.target else "") for one in shown]
-    lines[1:1] = [f"{_taken(one)} (the {role}, no feature)" for role, one in layout.beside.items()]
+    lines = [_taken(column) + (" (the target)" if column is layout.target else "") for column in shown]
+    lines[1:1] = [f"{_taken(column)} (the {role}, no feature)" for role, column in layout.beside.items()]
     if more := len(columns) - len(shown):
         lines.append(f"  and {more:,} more columns, which --check shows")
     return lines

@@ -83,25 +83,25 @@ def loo(fit: Finished, seed: int = 0) -> Loo:
 def _told(fit: Finished, each: np.ndarray, copies: np.ndarray, error: float, k_hat: np.ndarray) -> Loo:
     if fit.order is not None:
         each, copies = (_in_order(values, fit.order) for values in (each, copies))
-    own = fit.dataset.target * fit.layout.target.sd + fit.layout.target.mean  # in the target's own units
-    digest = hashlib.sha256(own.astype(np.float32).tobytes() + copies.tobytes()).hexdigest()
+    targets = fit.dataset.target * fit.layout.target.sd + fit.layout.target.mean  # in the target's own units
+    digest = hashlib.sha256(targets.astype(np.float32).tobytes() + copies.tobytes()).hexdigest()
     bad = float(np.mean(k_hat > HEAVY))
     return Loo(float(copies @ each), _se(each, copies), float(error), each, copies, bad, len(each), digest)
 
 
 def _in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
     """(N,) by the table's rows, of values by the posterior's."""
-    found = np.empty_like(values)
-    found[order] = values
-    return found
+    ordered = np.empty_like(values)
+    ordered[order] = values
+    return ordered
 
 
 def _thinned(fit: Finished, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many of the draws; with groups fewer, for each row asks for all of its group."""
+    """At most so many draws (S, P) and log weights (S,); with groups fewer, a row asks for its group."""
     most = _MOST_DRAWS
-    if isinstance(one := fit.posterior, GroupedPosterior):
-        rows = min(len(one.rows), _SAMPLED * len(one.rows) // one.groups)
-        cost = rows * (1 if one.family.by_sums else left_out.nodes(one) ** one.effects)
+    if isinstance(posterior := fit.posterior, GroupedPosterior):
+        rows = min(len(posterior.rows), _SAMPLED * len(posterior.rows) // posterior.groups)
+        cost = rows * (1 if posterior.family.by_sums else left_out.nodes(posterior) ** posterior.effects)
         most = int(np.clip(_EVALUATIONS // cost, _FEWEST_DRAWS, _MOST_DRAWS))
     if len(fit.x) <= most:
         return fit.x, fit.log_weight
@@ -115,9 +115,9 @@ def pointwise(fit: Finished, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
     if isinstance(posterior, GroupedPosterior):
         return left_out.log_density(posterior, rows, x)
     taken = posterior.rows.take(rows)
-    found = _values(fit, taken, posterior.predictors(taken, x))
-    posterior.queries += found.size
-    return found
+    values = _values(fit, taken, posterior.predictors(taken, x))
+    posterior.queries += values.size
+    return values
 
 
 def smoothed(
@@ -151,33 +151,33 @@ def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray
         return pointwise(fit, np.arange(len(posterior.rows)), centre[None])[:, 0]
     away = (x - centre)[:, : posterior.n_coefficients]
     covariance = (away * weight[:, None]).T @ away
-    one = posterior.linear == 1
+    single = posterior.linear == 1
     nodes, shares = np.polynomial.hermite_e.hermegauss(_NODES)
     logs = np.log(shares / shares.sum())
-    found = np.empty(len(posterior.rows))
+    log_p = np.empty(len(posterior.rows))
     for block in posterior.blocks(_BLOCK):
         rows = posterior.rows.take(block)
         p = [value[:, 0] if value.ndim > 1 else value for value in posterior.predictors(rows, centre[None])]
         with np.errstate(all="ignore"):
-            slopes, bends = posterior.family.derivatives(rows.target, rows.trials, p)
-        if one:
+            slopes, curvatures = posterior.family.derivatives(rows.target, rows.trials, p)
+        if single:
             spread = ((rows.features @ covariance) * rows.features).sum(axis=1)
-            inner = spread / np.maximum(1.0 - spread * bends[0][0], 0.1)
+            inner = spread / np.maximum(1.0 - spread * curvatures[0][0], 0.1)
             at = (p[0] - inner * slopes[0])[:, None] + np.sqrt(inner)[:, None] * nodes
             others = [np.full(len(nodes), value[0]) for value in p[1:]]
-            found[block] = logsumexp(_values(fit, rows, [at, *others]) + logs, axis=1)
+            log_p[block] = logsumexp(_values(fit, rows, [at, *others]) + logs, axis=1)
         else:
             width = posterior.width
-            linear = [one[:, None] for one in p[: posterior.linear]]
+            linear = [eta[:, None] for eta in p[: posterior.linear]]
             value = _values(fit, rows, linear + p[posterior.linear :])[:, 0]
             for j in range(posterior.linear):
                 for k in range(posterior.linear):
                     part = covariance[j * width : (j + 1) * width, k * width : (k + 1) * width]
                     both = ((rows.features @ part) * rows.features).sum(axis=1)
-                    value = value - 0.5 * both * (slopes[j] * slopes[k] + bends[j][k])
-            found[block] = value
-    posterior.queries += found.size * _NODES
-    return found
+                    value = value - 0.5 * both * (slopes[j] * slopes[k] + curvatures[j][k])
+            log_p[block] = value
+    posterior.queries += log_p.size * _NODES
+    return log_p
 
 
 def _values(fit: Finished, rows: Rows, predictors: list[np.ndarray]) -> np.ndarray:
@@ -185,9 +185,9 @@ def _values(fit: Finished, rows: Rows, predictors: list[np.ndarray]) -> np.ndarr
     posterior, family = fit.posterior, fit.posterior.family
     y, trials = (value[:, None] if np.ndim(value) else value for value in (rows.target, rows.trials))
     with np.errstate(all="ignore"):
-        found = family.log_density(y, trials, predictors)
-        found = found + family.alone(y, trials, predictors[posterior.linear :]) + family.constant(y, trials)
-    return np.nan_to_num(found, nan=-1e300, neginf=-1e300)
+        log_p = family.log_density(y, trials, predictors)
+        log_p = log_p + family.alone(y, trials, predictors[posterior.linear :]) + family.constant(y, trials)
+    return np.nan_to_num(log_p, nan=-1e300, neginf=-1e300)
 
 
 @dataclass(frozen=True)
@@ -202,22 +202,22 @@ class Difference:
         """In one line, with what it says."""
         error = math.hypot(self.se, self.subsampling)
         which = "the first" if self.elpd > 0 else "the second"
-        said = f"{which} foretells rows better"
+        verdict = f"{which} foretells rows better"
         if abs(self.elpd) < max(_LITTLE, _FEW_SE * error):
-            said = "these rows do not tell which foretells better"
-        return f"difference {self.elpd:+,.1f} ± {error:,.1f}: {said}"
+            verdict = "these rows do not tell which foretells better"
+        return f"difference {self.elpd:+,.1f} ± {error:,.1f}: {verdict}"
 
 
-def difference(one: Loo, other: Loo) -> Difference:
+def difference(first: Loo, other: Loo) -> Difference:
     """The first less the second. Raises ConfigError where they are not of the same rows."""
-    if one.digest != other.digest:
+    if first.digest != other.digest:
         raise ConfigError(
             "the two fits are not of the same rows and target; fit both to one table, with the same --rows "
             "and --missing"
         )
-    off = one.each - other.each
-    sampled = math.hypot(one.subsampling, other.subsampling)
-    return Difference(one.elpd - other.elpd, _se(off, one.copies), sampled)
+    off = first.each - other.each
+    sampled = math.hypot(first.subsampling, other.subsampling)
+    return Difference(first.elpd - other.elpd, _se(off, first.copies), sampled)
 
 
 def _se(each: np.ndarray, copies: np.ndarray) -> float:
@@ -228,5 +228,5 @@ def _se(each: np.ndarray, copies: np.ndarray) -> float:
 
 def compare(a: Path, b: Path) -> tuple[Loo, Loo, Difference]:
     """Two finished fits, and the difference. Raises ConfigError where they are not of the same rows."""
-    one, other = (loo(finished.read(folder)) for folder in (a, b))
-    return one, other, difference(one, other)
+    first, other = (loo(finished.read(folder)) for folder in (a, b))
+    return first, other, difference(first, other)

@@ -12,7 +12,7 @@ _NEAR = 1e-6  # what a step would gain, in nats, where the search ends: far belo
 def find(posterior: Posterior, start: np.ndarray | None = None) -> tuple[np.ndarray, Expansion]:
     """The mode, (P,), and the log likelihood to second order about it. start: (P,), where to begin.
 
-    Directions that bend the wrong way are taken to bend as much the other way, so that each step leads up.
+    Curvatures of the wrong sign are taken with the other, so that each step leads up.
     """
     with np.errstate(all="ignore"):  # steps too long, which are halved
         return _climb(posterior, _start(posterior) if start is None else start)
@@ -39,27 +39,27 @@ def _climb(posterior: Posterior, x: np.ndarray) -> tuple[np.ndarray, Expansion]:
         value, share = likelihood.value + prior.value, 1.0
         while share * gain > _NEAR:
             there = x + share * step
-            found = posterior.likelihood_at(there), posterior.prior_at(there)
-            reached = found[0].value + found[1].value
-            finite = np.isfinite(reached) and np.isfinite(found[0].curvature).all()
+            expansions = posterior.likelihood_at(there), posterior.prior_at(there)
+            reached = expansions[0].value + expansions[1].value
+            finite = np.isfinite(reached) and np.isfinite(expansions[0].curvature).all()
             if finite and reached >= value + 1e-4 * share * gain - 1e-13 * abs(value):
                 break
             share *= 0.3
         else:
             break  # as far as digits reach
-        x, (likelihood, prior) = there, found
+        x, (likelihood, prior) = there, expansions
     return x, likelihood
 
 
 def rising(curvature: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """A step that leads up: Newton's where the curvature is positive definite."""
+    """A step (P,) that leads up: Newton's where the curvature (P, P) is positive definite."""
     values, vectors = np.linalg.eigh(curvature)
     size = np.maximum(np.abs(values), 1e-10 * np.abs(values).max())
     return vectors @ ((vectors.T @ slope) / size)
 
 
 def covariance(curvature: np.ndarray) -> np.ndarray:
-    """The inverse of a curvature, (P, P), each direction taken to bend down as much as it bends at all."""
+    """The inverse of a curvature, (P, P), each eigenvalue of it by its size."""
     values, vectors = np.linalg.eigh(curvature)
     size = np.maximum(np.abs(values), 1e-10 * np.abs(values).max())
     return (vectors / size) @ vectors.T

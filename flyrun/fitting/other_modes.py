@@ -72,25 +72,23 @@ def several(
     at (P,), shape (P, P): of one of them. share: the leverage of each row, (N,). spent: whether the time is
     up, from when on no further climb is made.
     """
-    root = np.linalg.cholesky(shape + 1e-12 * np.diag(np.diag(shape)))
+    cholesky = np.linalg.cholesky(shape + 1e-12 * np.diag(np.diag(shape)))
     with np.errstate(all="ignore"):  # steps too long, which are halved
         some = _some(posterior, share, rng)
-        starts = list(at + _AWAY * rng.standard_normal((_FAR, len(at))) @ root.T)
+        starts = list(at + _AWAY * rng.standard_normal((_FAR, len(at))) @ cholesky.T)
         modes, searched = [at], list[np.ndarray]()
-        while (left := [one for one in modes if not _near(one, searched, root)]) and len(
+        while (left := [point for point in modes if not _near(point, searched, cholesky)]) and len(
             searched
         ) < _SEARCHED:
             searched.append(left[0])
             starts += _starts(some, left[0])
             climbed = [mode.find(some, start)[0] for start in starts if not spent()]
-            modes, starts = _distinct(some, modes + climbed, root).modes, []
+            modes, starts = _distinct(some, modes + climbed, cholesky).modes, []
         if some is not posterior:
-            modes = [at, *(mode.find(posterior, one)[0] for one in modes if not spent())]
+            modes = [at, *(mode.find(posterior, start)[0] for start in modes if not spent())]
             posterior.queries += some.queries
-        found = _distinct(posterior, modes, root)
-        parts = [
-            Mixture.of(x, mode.covariance(one)) for x, one in zip(found.modes, found.curvature, strict=True)
-        ]
+        distinct = _distinct(posterior, modes, cholesky)
+        parts = list(map(Mixture.of, distinct.modes, map(mode.covariance, distinct.curvature)))
         return _that_count(posterior, parts, rng)
 
 
@@ -100,23 +98,23 @@ def _that_count(posterior: Posterior, parts: list[Mixture], rng: np.random.Gener
     Each round's weighted draws about a mode shape the next round's there (Cappé et al. 2004).
     """
     many = len(parts)
-    found = Several(tuple(parts), np.full(many, 1.0 / many))
+    proposal = Several(tuple(parts), np.full(many, 1.0 / many))
     if many == 1:
-        return found
+        return proposal
     count = many * int(np.clip(_EVALUATIONS // len(posterior.rows), *_DRAWS))
     for _ in range(_ROUNDS):
-        x = found.draw(rng, count)
-        log_weight = posterior.log_density(x) - found.log_density(x)
-        weight, near = np.exp(log_weight - log_weight.max()), found.nearest(x)
+        x = proposal.draw(rng, count)
+        log_weight = posterior.log_density(x) - proposal.log_density(x)
+        weight, near = np.exp(log_weight - log_weight.max()), proposal.nearest(x)
         mass = np.bincount(near, weight, minlength=many) / weight.sum()
-        own = [near == k for k in range(many)]
-        parts = [_shaped(part, x[at], weight[at]) for part, at in zip(found.parts, own, strict=True)]
+        masks = [near == k for k in range(many)]
+        parts = [_shaped(part, x[at], weight[at]) for part, at in zip(proposal.parts, masks, strict=True)]
         share = np.maximum(mass, _LEAST_SHARE / many)
-        found = Several(tuple(parts), share / share.sum())
+        proposal = Several(tuple(parts), share / share.sum())
     main = int(mass.argmax())
-    away = parts[main].square(found.centres)
+    away = parts[main].square(proposal.centres)
     kept = np.flatnonzero((mass * np.maximum(away, 1.0) > _TELLS) | (np.arange(many) == main))
-    share = found.share[kept]
+    share = proposal.share[kept]
     return Several(tuple(parts[k] for k in kept), share / share.sum())
 
 
@@ -132,7 +130,7 @@ def _shaped(part: Mixture, x: np.ndarray, weight: np.ndarray) -> Mixture:
 
 
 def _some(posterior: Posterior, share: np.ndarray, rng: np.random.Generator) -> Posterior:
-    """Of some rows, each drawn with a chance by its leverage and weighted by the inverse of that."""
+    """Of some rows, each drawn with a chance by its leverage, (N,), and weighted by the inverse of that."""
     n = len(share)
     if n <= _EXPLORED:
         return posterior
@@ -189,20 +187,20 @@ def _held(features: np.ndarray, share: np.ndarray) -> list[np.ndarray]:
     _, place = np.unique(features[large], axis=0, return_inverse=True)
     total = np.bincount(place.ravel(), share[large])
     groups = []
-    for one in np.argsort(-total)[:_WITHOUT]:
-        if total[one] >= _HELD:
+    for group in np.argsort(-total)[:_WITHOUT]:
+        if total[group] >= _HELD:
             groups.append(np.zeros(len(share), bool))
-            groups[-1][large[place.ravel() == one]] = True
+            groups[-1][large[place.ravel() == group]] = True
     return groups
 
 
-def _near(x: np.ndarray, others: list[np.ndarray], root: np.ndarray) -> bool:
-    return any(_away(x, one, root) <= _APART**2 for one in others)
+def _near(x: np.ndarray, others: list[np.ndarray], cholesky: np.ndarray) -> bool:
+    return any(_away(x, other, cholesky) <= _APART**2 for other in others)
 
 
-def _away(x: np.ndarray, other: np.ndarray, root: np.ndarray) -> float:
-    """Squared distance of two points, in posterior sds."""
-    return float((solve_triangular(root, x - other, lower=True) ** 2).sum())
+def _away(x: np.ndarray, other: np.ndarray, cholesky: np.ndarray) -> float:
+    """Squared distance of two points (P,), in posterior sds."""
+    return float((solve_triangular(cholesky, x - other, lower=True) ** 2).sum())
 
 
 class _Distinct(NamedTuple):
@@ -215,21 +213,21 @@ class _Distinct(NamedTuple):
     log_mass: list[float]
 
 
-def _distinct(posterior: Posterior, ends: list[np.ndarray], root: np.ndarray) -> _Distinct:
-    """Those of the points to which climbs led that are modes of their own and may matter."""
-    height = posterior.log_density(np.array(ends))
+def _distinct(posterior: Posterior, ends: list[np.ndarray], cholesky: np.ndarray) -> _Distinct:
+    """Those of the points (P,) to which climbs led that are modes of their own and may matter."""
+    log_p = posterior.log_density(np.array(ends))
     kept, lowest = _Distinct([], [], []), gaussian_noise.lowest(posterior)
-    for k in np.argsort(-np.nan_to_num(height, nan=-np.inf)):
-        if not np.isfinite(height[k]):
+    for k in np.argsort(-np.nan_to_num(log_p, nan=-np.inf)):
+        if not np.isfinite(log_p[k]):
             break
         # rows of equal targets are fitted ever more closely as σ and ν fall: a spike, which no prior bounds
         if not ends[k][posterior.n_coefficients] > lowest:
             continue
-        if _near(ends[k], kept.modes, root):
+        if _near(ends[k], kept.modes, cholesky):
             continue
         curvature = posterior.likelihood_at(ends[k]).curvature + posterior.prior_at(ends[k]).curvature
-        log_mass = height[k] - 0.5 * float(np.log(np.abs(np.linalg.eigvalsh(curvature))).sum())
-        distance = min((_away(ends[k], one, root) for one in kept.modes), default=1.0)
+        log_mass = log_p[k] - 0.5 * float(np.log(np.abs(np.linalg.eigvalsh(curvature))).sum())
+        distance = min((_away(ends[k], other, cholesky) for other in kept.modes), default=1.0)
         if kept.modes and log_mass - max(kept.log_mass) + math.log(distance) < _MATTERS:
             continue
         kept.modes.append(ends[k])

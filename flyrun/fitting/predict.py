@@ -57,7 +57,7 @@ class Fitted:
             raise ConfigError(f"--draws {draws}: must be from 1 to {there}, as many as the fit has")
         chosen = np.arange(draws) * there // draws
         aux = self.aux[chosen] if self.aux.size else self.aux
-        effects = tuple(one.take(chosen) for one in self.effects)
+        effects = tuple(factor.take(chosen) for factor in self.effects)
         return replace(self, beta=self.beta[chosen], aux=aux, effects=effects)
 
     def with_new(self, groups: str, seed: int) -> Fitted:
@@ -67,7 +67,7 @@ class Fitted:
         """
         if groups not in NEW_GROUPS:
             raise ConfigError(f"--new-groups {groups}: must be {listing(NEW_GROUPS, 'or')}")
-        effects = tuple(replace(one, new=groups, seed=seed) for one in self.effects)
+        effects = tuple(replace(factor, new=groups, seed=seed) for factor in self.effects)
         return replace(self, effects=effects)
 
     @property
@@ -78,7 +78,7 @@ class Fitted:
     @property
     def groups(self) -> list[str]:
         """The columns of its groups."""
-        return [one.bar.group for one in self.effects]
+        return [factor.bar.group for factor in self.effects]
 
 
 def of_draws(
@@ -96,15 +96,15 @@ def of_draws(
     beta = draws["beta"].reshape(-1, *draws["beta"].shape[2:])
     auxiliary = model.auxiliary(len(layout.target.levels or []), 1.0)
     aux = np.empty((len(beta), 0))
-    if auxiliary and all(one.name in draws for one in auxiliary):
-        aux = model.unread(np.stack([draws[one.name].ravel() for one in auxiliary], axis=-1))
+    if auxiliary and all(number.name in draws for number in auxiliary):
+        aux = model.unread(np.stack([draws[number.name].ravel() for number in auxiliary], axis=-1))
     if effects:
         beta, aux = beta[effects[0].draws], aux[effects[0].draws]
     return Fitted(layout, link, model, settings, beta, aux, effects)
 
 
 def predictions(
-    one: Fitted,
+    fit: Fitted,
     frame: pd.DataFrame,
     kind: str = "mean",
     interval: float = 0.9,
@@ -121,66 +121,66 @@ def predictions(
     Columns mean, sd, low, high; of several classes mean[LEVEL] and so on.  Raises DataError for rows that do
     not fit.
     """
-    one = one.thinned(draws).with_new(new_groups, seed)
-    rows = checked_rows(one, frame)
-    return predicted(one, rows, kind, interval, seed)
+    fit = fit.thinned(draws).with_new(new_groups, seed)
+    rows = checked_rows(fit, frame)
+    return predicted(fit, rows, kind, interval, seed)
 
 
-def checked_rows(one: Fitted, frame: pd.DataFrame) -> pd.DataFrame:
+def checked_rows(fit: Fitted, frame: pd.DataFrame) -> pd.DataFrame:
     """Rows of a frame, checked. Raises DataError for those that do not fit."""
-    return _checked(one, frame, "the new rows", _place)
+    return _checked(fit, frame, "the new rows", _place)
 
 
-def _checked(one: Fitted, frame: pd.DataFrame, what: str, place: new_rows.Place) -> pd.DataFrame:
-    rows = new_rows.checked(frame, one.layout, what, place, one.groups)
-    for effects in one.effects:
+def _checked(fit: Fitted, frame: pd.DataFrame, what: str, place: new_rows.Place) -> pd.DataFrame:
+    rows = new_rows.checked(frame, fit.layout, what, place, fit.groups)
+    for effects in fit.effects:
         effects.refuse_new(rows[effects.bar.group], what, place)
     return rows
 
 
-def means(one: Fitted, rows: pd.DataFrame, kind: str = "mean") -> Iterator[np.ndarray]:
+def means(fit: Fitted, rows: pd.DataFrame, kind: str = "mean") -> Iterator[np.ndarray]:
     """Expected targets of checked rows, a block of rows at a time, (S, n, 1); of K classes (S, n, K).
 
     kind: "mean", or "chance" as of `predictions`.
     """
-    return _drawn(one, rows, kind, 0, 0)
+    return _drawn(fit, rows, kind, 0, 0)
 
 
-def refuse_kind(one: Fitted, kind: str, known: Sequence[str] = KINDS) -> None:
+def refuse_kind(fit: Fitted, kind: str, known: Sequence[str] = KINDS) -> None:
     """Raise ConfigError for a kind that is not known, or that a fit does not have."""
     if kind not in known:
         raise ConfigError(f"--kind {kind}: must be {listing(known, 'or')}")
-    if kind == "chance" and not one.layout.domain.has_chance:
-        raise ConfigError(f"--kind chance: {one.layout.explained} has an expectation, no chance; take mean")
+    if kind == "chance" and not fit.layout.domain.has_chance:
+        raise ConfigError(f"--kind chance: {fit.layout.explained} has an expectation, no chance; take mean")
 
 
-def rows_of(one: Fitted, path: Path) -> pd.DataFrame:
+def rows_of(fit: Fitted, path: Path) -> pd.DataFrame:
     """The rows of a file, read as the fit's was, checked. Raises DataError as `checked_rows` does."""
     from flyrun.tables import pieces, text_table  # late: a frame needs neither
 
-    told = one.settings["dataset"]
-    options = Table(**{key: told[key] for key in ("decimal", "encoding", "na", "categorical") if key in told})
-    new_rows.lacking(one.layout, pieces.names(path, options), str(path), one.groups)
+    data = fit.settings["dataset"]
+    options = Table(**{key: data[key] for key in ("decimal", "encoding", "na", "categorical") if key in data})
+    new_rows.lacking(fit.layout, pieces.names(path, options), str(path), fit.groups)
 
     def place(index: object) -> str:
         return text_table.place(path, int(str(index)), options)
 
-    read = pieces.pieces(path, one.needed, options, one.layout.text | set(one.groups))
-    checked = [_checked(one, piece, str(path), place) for piece in read]
+    read = pieces.pieces(path, fit.needed, options, fit.layout.text | set(fit.groups))
+    checked = [_checked(fit, piece, str(path), place) for piece in read]
     if not checked:
         raise DataError(f"{path}: has no row to predict")
     return pd.concat(checked)
 
 
 def predicted(
-    one: Fitted, rows: pd.DataFrame, kind: str = "mean", interval: float = 0.9, seed: int = 0, first: int = 0
+    fit: Fitted, rows: pd.DataFrame, kind: str = "mean", interval: float = 0.9, seed: int = 0, first: int = 0
 ) -> pd.DataFrame:
     """`predictions` of checked rows, of which the first is the table's row number `first`."""
-    refuse_kind(one, kind)
-    found = [np.stack(summary(draws, interval), axis=-1) for draws in _drawn(one, rows, kind, seed, first)]
-    labels = [f"[{level}]" for level in one.levels] or [""]
+    refuse_kind(fit, kind)
+    blocks = [np.stack(summary(draws, interval), axis=-1) for draws in _drawn(fit, rows, kind, seed, first)]
+    labels = [f"[{level}]" for level in fit.levels] or [""]
     names = [f"{key}{label}" for label in labels for key in ("mean", "sd", "low", "high")]
-    values = np.concatenate(found) if found else np.empty((0, len(labels), 4))
+    values = np.concatenate(blocks) if blocks else np.empty((0, len(labels), 4))
     return pd.DataFrame(values.reshape(len(rows), -1), rows.index, names)
 
 
@@ -204,66 +204,66 @@ def summary(draws: np.ndarray, interval: float) -> tuple[np.ndarray, ...]:
     return tuple(np.ldexp(value, exponent) for value in (mean, sd, low, high))
 
 
-def overflow(found: pd.DataFrame) -> str:
+def overflow(table: pd.DataFrame) -> str:
     """What to say of rows with numbers that are not finite, by name, in a line; else nothing."""
-    wrong = ~np.isfinite(found.to_numpy(np.float64)).all(axis=1)
+    wrong = ~np.isfinite(table.to_numpy(np.float64)).all(axis=1)
     if not wrong.any():
         return ""
     more = f" and {wrong.sum() - 1:,} more" if wrong.sum() > 1 else ""
     return (
-        f"{found.index[wrong.argmax()]}{more}: beyond 1.8e308, the largest number there is, so that inf "
+        f"{table.index[wrong.argmax()]}{more}: beyond 1.8e308, the largest number there is, so that inf "
         "stands there; are the columns in the units of the fit's table?"
     )
 
 
-def _drawn(one: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) -> Iterator[np.ndarray]:
+def _drawn(fit: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) -> Iterator[np.ndarray]:
     """Means or new targets of a block of rows at a time, (S, n, 1); of K classes (S, n, K)."""
     assert first % _BLOCK == 0
     for start in range(0, len(rows), _BLOCK):
         block = rows.iloc[start : start + _BLOCK]
         rng = np.random.default_rng([seed, (first + start) // _BLOCK])
-        at = one, _predictor(one, block), 1.0 if kind == "chance" else _trials(one, block)
+        at = fit, _predictor(fit, block), 1.0 if kind == "chance" else _trials(fit, block)
         yield responses_at(*at, rng) if kind == "response" else means_at(*at)
 
 
 @np.errstate(all="ignore")  # a row may be so far out that there is no number for it
-def _predictor(one: Fitted, rows: pd.DataFrame) -> np.ndarray:
+def _predictor(fit: Fitted, rows: pd.DataFrame) -> np.ndarray:
     """η of each draw and row, (S, N), with its offset; of K classes (S, N, K-1), each against the first.
 
     Ordered classes have no intercept in it: cutpoints stand in for it.
     """
-    features = design(rows, one.layout)[:, : one.beta.shape[-1]]
-    eta: np.ndarray = np.einsum("s...d,nd->sn...", one.beta, features, optimize=True)
-    for role, column in one.layout.beside.items():
+    features = design(rows, fit.layout)[:, : fit.beta.shape[-1]]
+    eta: np.ndarray = np.einsum("s...d,nd->sn...", fit.beta, features, optimize=True)
+    for role, column in fit.layout.beside.items():
         if role in ("offset", "exposure"):
             values = rows[column.name].to_numpy(np.float64)
             offset = np.log(values) if role == "exposure" else values
             eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
-    for effects in one.effects:
+    for effects in fit.effects:
         bar = effects.bar
         along = None if bar.slope is None else rows[bar.slope].to_numpy(np.float64)
         eta = eta + effects.of(rows[bar.group].tolist(), along)
     return eta
 
 
-def _trials(one: Fitted, rows: pd.DataFrame) -> Any:
-    column = one.layout.beside.get("trials")
+def _trials(fit: Fitted, rows: pd.DataFrame) -> np.ndarray | float:
+    column = fit.layout.beside.get("trials")
     return 1.0 if column is None else rows[column.name].to_numpy(np.float64)
 
 
 @np.errstate(all="ignore")  # far out e^η overflows, and is inf
-def means_at(one: Fitted, eta: np.ndarray, trials: Any) -> np.ndarray:
+def means_at(fit: Fitted, eta: np.ndarray, trials: np.ndarray | float) -> np.ndarray:
     """Expected targets at linear predictors (S, n, ...): (S, n, 1), or chances of K classes, (S, n, K)."""
-    if one.layout.task == "classes":
+    if fit.layout.task == "classes":
         eta = np.clip(np.concatenate([np.zeros_like(eta[..., :1]), eta], axis=-1), -_FAR, _FAR)
         odds = np.exp(eta - eta.max(axis=-1, keepdims=True))
         return odds / odds.sum(axis=-1, keepdims=True)
-    if one.layout.task == "ordered":
-        cuts = one.family.read(one.aux)
+    if fit.layout.task == "ordered":
+        cuts = fit.family.read(fit.aux)
         below = np.asarray(sigmoid(cuts[:, None, :] - eta[..., None]))
         ends = np.zeros_like(below[..., :1])
         return np.diff(np.concatenate([ends, below, ends + 1.0], axis=-1), axis=-1)
-    return (trials * _inverse(one.link)(eta))[..., None]
+    return (trials * _inverse(fit.link)(eta))[..., None]
 
 
 def _inverse(link: str) -> Any:
@@ -273,23 +273,25 @@ def _inverse(link: str) -> Any:
 
 
 @np.errstate(all="ignore")  # as above
-def responses_at(one: Fitted, eta: np.ndarray, trials: Any, rng: np.random.Generator) -> np.ndarray:
-    """New targets at linear predictors, as `means_at`; of classes 1 where a target is of it, else 0."""
-    if one.layout.task == "classes":
-        above = np.cumsum(means_at(one, eta, trials), axis=-1)[..., :-1]
+def responses_at(
+    fit: Fitted, eta: np.ndarray, trials: np.ndarray | float, rng: np.random.Generator
+) -> np.ndarray:
+    """New targets at linear predictors (S, n, ...), as `means_at`; of classes 1 where one is, else 0."""
+    if fit.layout.task == "classes":
+        above = np.cumsum(means_at(fit, eta, trials), axis=-1)[..., :-1]
         drawn = (rng.random(above.shape[:2])[..., None] > above).sum(axis=-1)
-        return _one_hot(np.where(np.isnan(above[..., 0]), np.nan, drawn), len(one.levels))
-    if one.aux.shape[1] == 0 and one.family.auxiliary(len(one.levels), 1.0):
-        model = quoted(f"{one.settings['model']}")
+        return _one_hot(np.where(np.isnan(above[..., 0]), np.nan, drawn), len(fit.levels))
+    if fit.aux.shape[1] == 0 and fit.family.auxiliary(len(fit.levels), 1.0):
+        model = quoted(f"{fit.settings['model']}")
         raise ConfigError(
             f"--kind response: the fit of model {model} is of an older version, which kept no draws of its "
             "noise; fit again, or leave --kind out"
         )
-    others = [one.aux[:, k, None] for k in range(one.aux.shape[1])]
+    others = [fit.aux[:, k, None] for k in range(fit.aux.shape[1])]
     trials, unknown = np.broadcast_to(trials, eta.shape), np.isnan(eta)
-    drawn = np.asarray(one.family.draw(rng, trials, [np.where(unknown, 0.0, eta), *others]), np.float64)
+    drawn = np.asarray(fit.family.draw(rng, trials, [np.where(unknown, 0.0, eta), *others]), np.float64)
     drawn[unknown] = np.nan
-    return _one_hot(drawn, len(one.levels)) if one.levels else drawn[..., None]
+    return _one_hot(drawn, len(fit.levels)) if fit.levels else drawn[..., None]
 
 
 def _one_hot(classes: np.ndarray, levels: int) -> np.ndarray:

@@ -30,8 +30,8 @@ def of(dataset: Dataset, layout: Layout, model: str, draws: dict[str, np.ndarray
     distribution, of numbers: edges (B + 1,), the share of rows observed between them, of new ones its mean
     and 90 % interval, (B,) each.
     """
-    rng, one = np.random.default_rng(_SEED), family(model)
-    fitted = predict.of_draws(layout, one.link, one, {"model": model}, draws)
+    rng, model_family = np.random.default_rng(_SEED), family(model)
+    fitted = predict.of_draws(layout, model_family.link, model_family, {"model": model}, draws)
     fitted = fitted.thinned(min(_DRAWS, len(fitted.beta)))
     rows = _rows(dataset, rng)
     sign = dataset.target[rows, None] if dataset.folded else 1.0
@@ -48,28 +48,28 @@ def of(dataset: Dataset, layout: Layout, model: str, draws: dict[str, np.ndarray
     named = fitted.levels or (layout.target.levels or [""])[1:] or [""]
     several = zip(named, *(np.moveaxis(values, -1, 0) for values in (mean, new, seen)), strict=True)
     each = np.broadcast_to(trials, len(rows)).astype(np.float64)
-    found: dict[str, Any] = {"rows": len(rows), "draws": len(fitted.beta)}
-    found["calibration"] = [
+    checks: dict[str, Any] = {"rows": len(rows), "draws": len(fitted.beta)}
+    checks["calibration"] = [
         {"class": name, **_calibrated(expected, again, there, each)}
         for name, expected, again, there in several
     ]
     if not layout.domain.has_chance:
-        found["distribution"] = _distribution(new[..., 0], seen[:, 0], layout.domain.whole)
-    return found
+        checks["distribution"] = _distribution(new[..., 0], seen[:, 0], layout.domain.whole)
+    return checks
 
 
 def _rows(dataset: Dataset, rng: np.random.Generator) -> np.ndarray:
-    """Some rows, in order, each as often as it is there; of many classes fewer."""
-    copies = np.ones(len(dataset.target)) if dataset.weights is None else dataset.weights
+    """Some rows (n,), in order, each as often as it is there; of many classes fewer."""
+    counts = np.ones(len(dataset.target)) if dataset.weights is None else dataset.weights
     if dataset.trials is not None:
-        copies = copies * (dataset.trials > 0)
-    last = np.cumsum(copies.astype(np.int64))
+        counts = counts * (dataset.trials > 0)
+    last = np.cumsum(counts.astype(np.int64))
     total, most = int(last[-1]), 2 * _ROWS // max(dataset.n_classes, 2)
     chosen = np.arange(total) if total <= most else np.sort(rng.choice(total, most, replace=False))
     return np.searchsorted(last, chosen, side="right")
 
 
-def _raw(dataset: Dataset, layout: Layout, rows: np.ndarray, sign: Any) -> np.ndarray:
+def _raw(dataset: Dataset, layout: Layout, rows: np.ndarray, sign: np.ndarray | float) -> np.ndarray:
     """Features on the columns' own scales, (n, D), ones last."""
     features = dataset.features[rows].astype(np.float64) * sign
     columns = [column for column in layout.features for _ in column.encoded]
@@ -100,9 +100,9 @@ def _calibrated(
     of_row = np.searchsorted(inner, predicted / trials, side="right")
     of_row = np.unique(of_row, return_inverse=True)[1]  # bins without a row left out
     size = np.bincount(of_row, trials)
-    low, high = np.quantile([np.bincount(of_row, one) / size for one in new], _ENDS, axis=0)
-    told = {"predicted": np.bincount(of_row, predicted) / size, "observed": np.bincount(of_row, seen) / size}
-    return {name: values.tolist() for name, values in (told | {"low": low, "high": high}).items()}
+    low, high = np.quantile([np.bincount(of_row, drawn) / size for drawn in new], _ENDS, axis=0)
+    rates = {"predicted": np.bincount(of_row, predicted) / size, "observed": np.bincount(of_row, seen) / size}
+    return {name: values.tolist() for name, values in (rates | {"low": low, "high": high}).items()}
 
 
 def _distribution(new: np.ndarray, seen: np.ndarray, counts: bool) -> dict[str, Any]:
@@ -113,8 +113,8 @@ def _distribution(new: np.ndarray, seen: np.ndarray, counts: bool) -> dict[str, 
         edges = np.arange(np.floor(low), high + 1.0 + step, step) - 0.5
     else:
         edges = np.linspace(low, max(high, low + 1e-12), _BARS + 1)
-    shares = np.array([np.histogram(one, edges)[0] / len(one) for one in new])
+    shares = np.array([np.histogram(drawn, edges)[0] / len(drawn) for drawn in new])
     ends = np.quantile(shares, _ENDS, axis=0)
-    told = {"edges": edges, "observed": np.histogram(seen, edges)[0] / len(seen), "mean": shares.mean(axis=0)}
-    told |= {"low": ends[0], "high": ends[1]}
-    return {name: values.tolist() for name, values in told.items()}
+    bars = {"edges": edges, "observed": np.histogram(seen, edges)[0] / len(seen), "mean": shares.mean(axis=0)}
+    bars |= {"low": ends[0], "high": ends[1]}
+    return {name: values.tolist() for name, values in bars.items()}

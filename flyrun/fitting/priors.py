@@ -55,18 +55,18 @@ class Priors(NamedTuple):
 
 def typed(text: str) -> Typed:
     """Read `TERM: normal(MEAN, SD)`. Raises argparse.ArgumentTypeError with an example."""
-    found = _TYPED.fullmatch(text)
-    mean, sd = map(float, found.groups()[1:]) if found else (math.nan, math.nan)
-    if found is None or not math.isfinite(mean) or not 0.0 < sd < math.inf:
-        said = "must be COLUMN: normal(MEAN, SD), SD above 0, as 'age: normal(0, 1)'"
-        raise argparse.ArgumentTypeError(f"{text}: {said}")
-    return Typed(found[1], mean, sd)
+    match = _TYPED.fullmatch(text)
+    mean, sd = map(float, match.groups()[1:]) if match else (math.nan, math.nan)
+    if match is None or not math.isfinite(mean) or not 0.0 < sd < math.inf:
+        form = "must be COLUMN: normal(MEAN, SD), SD above 0, as 'age: normal(0, 1)'"
+        raise argparse.ArgumentTypeError(f"{text}: {form}")
+    return Typed(match[1], mean, sd)
 
 
-def priors(layout: Layout, own: Sequence[Typed], scale: float, intercept: bool = True) -> Priors:
+def priors(layout: Layout, given: Sequence[Typed], scale: float, intercept: bool = True) -> Priors:
     """The priors of a table's coefficients.
 
-    own: those that are typed; of the others sd is `scale`.  intercept: whether the model has one.
+    given: those that are typed; of the others sd is `scale`.  intercept: whether the model has one.
     Raises ConfigError for a term that there is not, or that two are typed for.
     """
     columns = [column for column in layout.features for _ in column.encoded]
@@ -76,23 +76,23 @@ def priors(layout: Layout, own: Sequence[Typed], scale: float, intercept: bool =
     factor = layout.target.sd / steps  # a coefficient per unit of its column, of one of a standardised column
     shift = np.zeros(len(steps))
     shift[-1] = layout.target.mean
-    standardised = [one.levels is None and one.sd != one.high - one.low for one in columns] + [False]
+    standardised = [c.levels is None and c.sd != c.high - c.low for c in columns] + [False]
     # a coefficient of a class is told against the first class's, whose prior is the same
     contrast = math.sqrt(2.0) if layout.task == "classes" else 1.0
     mean, sd = np.zeros(len(steps)), np.full(len(steps), float(scale))
     sd[-1] = max(INTERCEPT_SD, scale) / layout.ones
-    by_term = {one.name: [d for d, other in enumerate(columns) if other is one] for one in layout.features}
+    by_term = {column.name: [d for d, c in enumerate(columns) if c is column] for column in layout.features}
     by_term |= {name: [d] for d, name in enumerate(names)}
     chosen: dict[int, Typed] = {}
-    for one in own:
-        if one.term not in by_term:
-            raise _unknown(one, list(by_term))
-        for d in by_term[one.term]:
+    for prior in given:
+        if prior.term not in by_term:
+            raise _unknown(prior, list(by_term))
+        for d in by_term[prior.term]:
             if d in chosen:
-                both = f"--prior {quoted(str(one))}: {names[d]} has {quoted(str(chosen[d]))} too"
+                both = f"--prior {quoted(str(prior))}: {names[d]} has {quoted(str(chosen[d]))} too"
                 raise ConfigError(f"{both}; keep one of them")
-            chosen[d] = one
-            mean[d], sd[d] = (one.mean - shift[d]) / factor[d], one.sd / factor[d] / contrast
+            chosen[d] = prior
+            mean[d], sd[d] = (prior.mean - shift[d]) / factor[d], prior.sd / factor[d] / contrast
     table = [
         {
             "term": names[d],
@@ -108,11 +108,11 @@ def priors(layout: Layout, own: Sequence[Typed], scale: float, intercept: bool =
 def auxiliary(posterior: "Posterior", layout: Layout) -> list[dict[str, Any]]:
     """The priors of a posterior's auxiliary numbers and of its groups', a row each, as a table to read."""
     table = []
-    for k, one in enumerate(posterior.auxiliary):
-        prior = one.prior
+    for k, number in enumerate(posterior.auxiliary):
+        prior = number.prior
         if k == 0 and posterior.family.link == "identity" and isinstance(prior, LogGamma):
             prior = prior._replace(rate=prior.rate / layout.target.sd)  # of noise, in units of the target
-        table.append({"term": one.name, "prior": f"{prior} {one.of}".rstrip()})
+        table.append({"term": number.name, "prior": f"{prior} {number.of}".rstrip()})
     return table + posterior.other_priors()
 
 
@@ -120,14 +120,14 @@ def lines(table: Sequence[dict[str, Any]], most: int | None = None) -> list[str]
     """The table on a screen, in at most so many rows."""
     shown = table if most is None or len(table) <= most else table[: most - 1]
     wide = [max(len(str(row[key])) for row in shown) for key in ("term", "prior")]
-    found = ["priors, per unit of a column:"]
+    rows = ["priors, per unit of a column:"]
     for row in shown:
         sd = "where numbers are at their means" if row["term"] == INTERCEPT else ""
         sd = f"sd {per_sd:.4g} per sd of the column" if (per_sd := row.get("per_sd")) else sd
-        found.append(f"  {row['term']:<{wide[0]}}  {row['prior']:<{wide[1]}}  {sd}".rstrip())
+        rows.append(f"  {row['term']:<{wide[0]}}  {row['prior']:<{wide[1]}}  {sd}".rstrip())
     if more := len(table) - len(shown):
-        found.append(f"  and {more:,} more priors, which --check shows")
-    return found
+        rows.append(f"  and {more:,} more priors, which --check shows")
+    return rows
 
 
 def beside(rows: Sequence[dict[str, Any]], table: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -136,11 +136,11 @@ def beside(rows: Sequence[dict[str, Any]], table: Sequence[dict[str, Any]]) -> l
     return [row | by_term.get(row["coefficient"], {}) for row in rows]
 
 
-def _unknown(one: Typed, terms: list[str]) -> ConfigError:
-    said = f"--prior {quoted(str(one))}"
+def _unknown(prior: Typed, terms: list[str]) -> ConfigError:
+    option = f"--prior {quoted(str(prior))}"
     shown = listing(terms) if len(terms) <= _MOST_NAMED else f"{', '.join(terms[:_MOST_NAMED])}, …"
-    close = did_you_mean(one.term, terms)
-    return ConfigError(f"{said}: no coefficient is called {one.term!r}{close}; there are {shown}")
+    close = did_you_mean(prior.term, terms)
+    return ConfigError(f"{option}: no coefficient is called {prior.term!r}{close}; there are {shown}")
 
 
 def _normal(mean: float, sd: float) -> str:

@@ -39,22 +39,22 @@ class Mixture:
         wide = rng.random(n) < WIDE
         noise = rng.standard_normal((n, len(self.centre)))
         stretch = np.ones(n)
-        for part, freedom, width in ((~wide, self.freedom, 1.0), (wide, self.wide_freedom, _WIDTH)):
+        for part, dof, width in ((~wide, self.freedom, 1.0), (wide, self.wide_freedom, _WIDTH)):
             stretch[part] = width
-            if freedom:
-                stretch[part] *= np.sqrt(freedom / rng.chisquare(freedom, part.sum()))
+            if dof:
+                stretch[part] *= np.sqrt(dof / rng.chisquare(dof, part.sum()))
         return self.centre + (noise * stretch[:, None]) @ self.root.T, wide
 
     def square(self, x: np.ndarray) -> np.ndarray:
-        """Squared distance from the centre by the shape, (n,)."""
+        """Squared distance of x (n, P) from the centre by the shape, (n,)."""
         return (solve_triangular(self.root, (x - self.centre).T, lower=True) ** 2).sum(axis=0)
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
         """(n,) of x (n, P)."""
-        size, square = len(self.centre), self.square(x)
-        narrow = _log_t(square, size, self.freedom) + math.log(1.0 - WIDE)
-        wide = _log_t(square / _WIDTH**2, size, self.wide_freedom) - size * math.log(_WIDTH) + math.log(WIDE)
-        return np.logaddexp(narrow, wide) - np.log(np.diag(self.root)).sum()
+        size, mahalanobis_sq = len(self.centre), self.square(x)
+        narrow = _log_t(mahalanobis_sq, size, self.freedom) + math.log(1.0 - WIDE)
+        wide = _log_t(mahalanobis_sq / _WIDTH**2, size, self.wide_freedom) - size * math.log(_WIDTH)
+        return np.logaddexp(narrow, wide + math.log(WIDE)) - np.log(np.diag(self.root)).sum()
 
 
 @dataclass(frozen=True)
@@ -87,18 +87,18 @@ class Several:
         """Whether chains (C, T, P) have crossed between all modes: one was near two of them, and so on."""
         visited = [set(self.nearest(chain).tolist()) for chain in chains]
         joined, left = visited[0], visited[1:]
-        while others := [one for one in left if one & joined]:
+        while others := [seen for seen in left if seen & joined]:
             joined = joined.union(*others)
-            left = [one for one in left if not one & joined]
+            left = [seen for seen in left if not seen & joined]
         return len(joined) == len(self.parts)
 
 
-def _log_t(square: np.ndarray, size: int, freedom: float) -> np.ndarray:
-    """Log density of a standard t of this freedom in `size` dimensions at a squared distance; 0: Gaussian."""
-    if not freedom:
-        return -0.5 * square - 0.5 * size * math.log(2 * math.pi)
-    level = gammaln((freedom + size) / 2) - gammaln(freedom / 2) - 0.5 * size * math.log(freedom * math.pi)
-    return level - 0.5 * (freedom + size) * np.log1p(square / freedom)
+def _log_t(mahalanobis_sq: np.ndarray, size: int, dof: float) -> np.ndarray:
+    """Log density (n,) of a standard t in `size` dimensions at squared distances (n,); dof 0: Gaussian."""
+    if not dof:
+        return -0.5 * mahalanobis_sq - 0.5 * size * math.log(2 * math.pi)
+    level = gammaln((dof + size) / 2) - gammaln(dof / 2) - 0.5 * size * math.log(dof * math.pi)
+    return level - 0.5 * (dof + size) * np.log1p(mahalanobis_sq / dof)
 
 
 def freedom(size: int, observations: float = 0.0) -> float:

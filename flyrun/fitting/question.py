@@ -56,10 +56,10 @@ def of(request: Request) -> Question:
     layout = Layout.from_dict(dataset.info["layout"])
     # all that follows reads the same
     table = replace(request.typed_table, task=dataset.task, sha256=dataset.sha256)
-    one = family(model_of(request, dataset.task))
-    posterior = table_posterior.posterior_of(dataset, one, priors_of(request, layout))
+    model_family = family(model_of(request, dataset.task))
+    posterior = table_posterior.posterior_of(dataset, model_family, priors_of(request, layout))
     if request.exp:
-        ratios.name_of(one.link, layout.target.name, layout.log_target)
+        ratios.name_of(model_family.link, layout.target.name, layout.log_target)
     if request.groups:
         with loader.unchanged(table):
             posterior = grouped_table.posterior_of(table, dataset, layout, posterior, request.groups)
@@ -79,12 +79,13 @@ def model_of(request: Request, task: str) -> str:
     return request.model_asked or usual
 
 
-def settings(request: Request, table: Table, one: Family) -> dict[str, Any]:
+def settings(request: Request, table: Table, model_family: Family) -> dict[str, Any]:
     """As of Question, before its posterior is known."""
-    own = [str(prior) for prior in request.priors]
-    told: dict[str, Any] = {"dataset": table.settings() | {"sha256": table.sha256}, "model": one.name}
-    told |= {"prior_scale": request.prior_scale, "prior": own}
-    return told | ({"groups": [str(bar) for bar in request.groups]} if request.groups else {})
+    typed = [str(prior) for prior in request.priors]
+    dataset = table.settings() | {"sha256": table.sha256}
+    options: dict[str, Any] = {"dataset": dataset, "model": model_family.name}
+    options |= {"prior_scale": request.prior_scale, "prior": typed}
+    return options | ({"groups": [str(bar) for bar in request.groups]} if request.groups else {})
 
 
 def look(request: Request) -> list[str]:
@@ -97,6 +98,6 @@ def look(request: Request) -> list[str]:
     dataset = load(table := request.typed_table)
     layout = Layout.from_dict(dataset.info["layout"])
     table = replace(table, task=dataset.task, sha256=dataset.sha256)
-    words = f"for {model_of(request, dataset.task)}; --check fits nothing"
-    told = priors.lines(priors_of(request, layout).table)
-    return [*lines.shape(table, layout), *lines.taken(layout), *told, words]
+    note = f"for {model_of(request, dataset.task)}; --check fits nothing"
+    prior_lines = priors.lines(priors_of(request, layout).table)
+    return [*lines.shape(table, layout), *lines.taken(layout), *prior_lines, note]

@@ -36,14 +36,14 @@ def beside(
         middle = np.median(np.exp(beta), axis=(0, 1))  # (D,) or (K-1, D)
     classes = (layout.target.levels or [])[1:] if middle.ndim == 2 else [""]
     names = layout.names[: middle.shape[-1]]
-    keys = [(one, coefficient) for one in classes for coefficient in names]
+    keys = [(level, coefficient) for level in classes for coefficient in names]
     of = dict(zip(keys, middle.ravel().tolist(), strict=True))
-    found = []
+    extended = []
     for row in rows:
         key = (row["class"], row["coefficient"])
         if "effect_mean" in row and key in of:
             with np.errstate(over="ignore"):
                 ends = {f"{name}_{end}": float(np.exp(row[end])) for end in ("q03", "q97")}
             row = row | {name: of[key]} | ends
-        found.append(row)
-    return found
+        extended.append(row)
+    return extended

@@ -39,7 +39,7 @@ class Rows:
         return len(self.target)
 
     def take(self, which: slice | np.ndarray) -> "Rows":
-        """Some of them, features as float64."""
+        """Some of them, by a slice or (n,), features as float64."""
         others = (
             value[which] if np.ndim(value) else value
             for value in (self.target, self.trials, self.offset, self.weights)
@@ -150,8 +150,8 @@ class Posterior:
     def log_prior(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P)."""
         total = self.prior.log_density(x[:, : self.n_coefficients])
-        for one, a in zip(self.auxiliary, self.auxiliaries(x), strict=True):
-            total = total + one.prior.log_density(a)
+        for number, a in zip(self.auxiliary, self.auxiliaries(x), strict=True):
+            total = total + number.prior.log_density(a)
         return total
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
@@ -187,19 +187,19 @@ class Posterior:
     def of_rows(self, rows: Rows, predictors: list[np.ndarray]) -> np.ndarray:
         """Log likelihood at predictors of their own, (n,) or (n, S), of rows."""
         with np.errstate(all="ignore"):
-            found = self.family.log_density(rows.target, rows.trials, predictors)
-            found = found + self.family.alone(rows.target, rows.trials, predictors[self.linear :])
+            log_p = self.family.log_density(rows.target, rows.trials, predictors)
+            log_p = log_p + self.family.alone(rows.target, rows.trials, predictors[self.linear :])
         with self._counting:  # several threads come here
-            self.queries += np.size(found)
-        return rows.weights * found
+            self.queries += np.size(log_p)
+        return rows.weights * log_p
 
     def value_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log density (S,) and its slope (S, P) at x (S, P), by all rows."""
         n = self.n_coefficients
         total, slope = self.log_prior(x), np.empty(x.shape)
         slope[:, :n] = self.prior.derivatives(x[:, :n])[0]
-        for j, one in enumerate(self.auxiliary):
-            slope[:, n + j] = one.prior.derivatives(x[:, n + j])[0]
+        for j, number in enumerate(self.auxiliary):
+            slope[:, n + j] = number.prior.derivatives(x[:, n + j])[0]
         with np.errstate(all="ignore"):
             for block in self.blocks(max(64, _NUMBERS // len(x))):
                 rows = self.rows.take(block)
@@ -221,7 +221,7 @@ class Posterior:
         return np.where(np.isnan(total), -np.inf, total), slope
 
     def _slopes(self, y: Any, trials: Any, p: list[np.ndarray]) -> Any:
-        """By the K predictors of the part with linear ones, without second derivatives where it can be."""
+        """By each of K predictors p, (n, S) of linear ones, without second derivatives where it can be."""
         if self.family.slopes_into is None:
             return self.family.derivatives(y, trials, p)[0]
         out = np.empty((len(p), *p[0].shape))
@@ -233,17 +233,17 @@ class Posterior:
     def row_derivatives(self, rows: Rows, predictors: list[Any]) -> tuple[list[Any], list[list[Any]]]:
         """Slopes by K predictors and minus second derivatives, K by K, of each row, whole and weighted."""
         with np.errstate(all="ignore"):
-            found = self.family.derivatives(rows.target, rows.trials, predictors)
-            slopes = [rows.weights * value for value in found[0]]
-            bends = [[rows.weights * value for value in line] for line in found[1]]
+            derivatives = self.family.derivatives(rows.target, rows.trials, predictors)
+            slopes = [rows.weights * value for value in derivatives[0]]
+            curvatures = [[rows.weights * value for value in line] for line in derivatives[1]]
             if self.family.alone_derivatives:
                 more = self.family.alone_derivatives(rows.target, rows.trials, predictors[self.linear :])
                 for j, slope in enumerate(more[0]):
                     slopes[self.linear + j] = slopes[self.linear + j] + rows.weights * slope
                     for k, value in enumerate(more[1][j]):
-                        into = bends[self.linear + j]
+                        into = curvatures[self.linear + j]
                         into[self.linear + k] = into[self.linear + k] + rows.weights * value
-        return slopes, bends
+        return slopes, curvatures
 
     def likelihood_at(self, x: np.ndarray) -> Expansion:
         """The log likelihood to second order about x, (P,), by all rows."""
@@ -255,8 +255,8 @@ class Posterior:
             a = list(x[self.n_coefficients :])
             more = self.family.alone_derivatives(y, trials, a)  # type: ignore[misc]
             value += float(np.sum(weights * self.family.alone(y, trials, a)))
-            for j, own in enumerate(more[0]):
-                slope[self.n_coefficients + j] += np.sum(weights * own)
+            for j, score in enumerate(more[0]):
+                slope[self.n_coefficients + j] += np.sum(weights * score)
                 for k in range(j, len(a)):
                     part = np.sum(weights * more[1][j][k])
                     curvature[self.n_coefficients + j, self.n_coefficients + k] += part
@@ -265,37 +265,37 @@ class Posterior:
         return Expansion(x, value, slope, upper + np.triu(upper, 1).T)
 
     def _second_order(self, block: slice, x: np.ndarray) -> Expansion:
-        """What some rows give, but for auxiliary numbers alone; no curvature is given twice."""
+        """What some rows give at x (P,), but for auxiliary numbers alone; no curvature is given twice."""
         value, slope, curvature = 0.0, np.zeros(self.size), np.zeros((self.size, self.size))
         rows = self.rows.take(block)
-        p = [one[:, 0] if one.ndim > 1 else one for one in self.predictors(rows, x[None])]
+        p = [eta[:, 0] if eta.ndim > 1 else eta for eta in self.predictors(rows, x[None])]
         with np.errstate(all="ignore"):
             value = float(np.sum(rows.weights * self.family.log_density(rows.target, rows.trials, p)))
-            slopes, bends = self.family.derivatives(rows.target, rows.trials, p)
+            slopes, curvatures = self.family.derivatives(rows.target, rows.trials, p)
         n = len(rows)
         for j in range(len(p)):
             whole = np.broadcast_to(rows.weights * slopes[j], (n,))
             at = self._place(j)
             slope[at] = whole @ rows.features if j < self.linear else whole.sum()
             for k in range(j, len(p)):
-                bend = np.broadcast_to(rows.weights * bends[j][k], (n,))
+                row_curvature = np.broadcast_to(rows.weights * curvatures[j][k], (n,))
                 if k < self.linear:
-                    part = rows.features.T @ (rows.features * bend[:, None])
+                    part = rows.features.T @ (rows.features * row_curvature[:, None])
                 elif j < self.linear:
-                    part = (bend @ rows.features)[:, None]
+                    part = (row_curvature @ rows.features)[:, None]
                 else:
-                    part = np.full((1, 1), bend.sum())
+                    part = np.full((1, 1), row_curvature.sum())
                 curvature[at, self._place(k)] = part
         return Expansion(x, value, slope, curvature)
 
     def prior_at(self, x: np.ndarray) -> Expansion:
         """The log prior to second order about x, (P,)."""
-        slope, bend = np.empty(self.size), np.empty(self.size)
+        slope, curvature = np.empty(self.size), np.empty(self.size)
         n = self.n_coefficients
-        slope[:n], bend[:n] = self.prior.derivatives(x[:n])
-        for j, one in enumerate(self.auxiliary):
-            slope[n + j], bend[n + j] = one.prior.derivatives(x[n + j])
-        return Expansion(x, float(self.log_prior(x[None])[0]), slope, np.diag(bend))
+        slope[:n], curvature[:n] = self.prior.derivatives(x[:n])
+        for j, number in enumerate(self.auxiliary):
+            slope[n + j], curvature[n + j] = number.prior.derivatives(x[n + j])
+        return Expansion(x, float(self.log_prior(x[None])[0]), slope, np.diag(curvature))
 
     def _place(self, k: int) -> slice:
         """Where the k-th predictor's numbers are in x."""

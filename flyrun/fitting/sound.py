@@ -35,7 +35,7 @@ def refuse_unsound(
         if posterior.family.link == "identity":
             gaussian_noise.refuse_none(posterior, mean[n])
         unsound[:n] |= ~(np.abs(mean[:n] - prior.mean) < _FARTHEST * prior.sd) | ~(sd[:n] < _WIDER * prior.sd)
-        known = [*(names[k % posterior.width] for k in range(n)), *(one.name for one in posterior.auxiliary)]
+        known = [*(names[k % posterior.width] for k in range(n)), *(aux.name for aux in posterior.auxiliary)]
         if unsound.any():
             worst = int(np.argmax(unsound))
             name = known[worst] if worst < len(known) else "a number of the groups"
@@ -61,7 +61,7 @@ def refuse_few(effective: float, kind: str) -> None:
 
 
 def _below_the_start(posterior: Posterior, x: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether no draw of some comes near the density of a point that knows no column.
+    """Whether no draw of some of x (S, P) comes near the density of a point that knows no column.
 
     A draw of P numbers is about P/2 nats below the mode, of a Laplace prior P.
     """

@@ -20,13 +20,13 @@ def refuse_many(n_params: int) -> None:
         )
 
 
-def posterior_of(dataset: Dataset, one: Family, priors: Priors) -> Posterior:
+def posterior_of(dataset: Dataset, family: Family, priors: Priors) -> Posterior:
     """The posterior of a table's rows under a family, with these priors of what people read of it.
 
     Raises ConfigError for too many coefficients.
     """
     levels = dataset.n_classes
-    linear = one.linear(levels)
+    linear = family.linear(levels)
     refuse_many(linear * dataset.features.shape[1])
     target, offset = dataset.target, dataset.offset
     if dataset.task == "binary":
@@ -34,19 +34,19 @@ def posterior_of(dataset: Dataset, one: Family, priors: Priors) -> Posterior:
         offset = offset if offset is None or not dataset.folded else offset * target
         target = np.ones(len(target)) if dataset.folded else (target > 0).astype(np.float64)
     rows = Rows(
-        np.asarray(dataset.features) if one.intercept else dataset.features[:, :-1],
+        np.asarray(dataset.features) if family.intercept else dataset.features[:, :-1],
         target,
         1.0 if dataset.trials is None else dataset.trials,
         0.0 if offset is None else offset,
         1.0 if dataset.weights is None else dataset.weights,
     )
-    return Posterior(one, rows, coefficient_prior(one, levels, priors), levels)
+    return Posterior(family, rows, coefficient_prior(family, levels, priors), levels)
 
 
-def coefficient_prior(one: Family, levels: int, priors: Priors) -> CoefficientPrior:
+def coefficient_prior(family: Family, levels: int, priors: Priors) -> CoefficientPrior:
     """Of all coefficients of a target of so many levels, from the priors of what people read of it."""
-    linear = one.linear(levels)
+    linear = family.linear(levels)
     mean = np.tile(priors.mean, linear)
-    if one.contrasts is not None:
-        mean = np.outer(np.linalg.solve(one.contrasts(levels), np.ones(linear)), priors.mean).ravel()
+    if family.contrasts is not None:
+        mean = np.outer(np.linalg.solve(family.contrasts(levels), np.ones(linear)), priors.mean).ravel()
     return CoefficientPrior(mean, np.tile(priors.sd, linear))

@@ -9,7 +9,6 @@ about the mode (Wagner 1988).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -73,12 +72,12 @@ class Weighted:
         return Weighted(x, nothing, nothing + 1.0, -math.inf, 1, proposal, 0.0, independent=True)
 
     @staticmethod
-    def of_modes(found: Several) -> "Weighted":
+    def of_modes(several: Several) -> "Weighted":
         """No draws, where several modes refuse all about one of them."""
-        even = np.zeros(len(found.parts))
-        why = f"the posterior has {len(found.parts)} modes or more"
+        even = np.zeros(len(several.parts))
+        why = f"the posterior has {len(several.parts)} modes or more"
         return Weighted(
-            found.centres, even, even + 1.0, math.inf, 0, found.parts[0], 0.0, why=why, modes=found
+            several.centres, even, even + 1.0, math.inf, 0, several.parts[0], 0.0, why=why, modes=several
         )
 
     @property
@@ -138,7 +137,7 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
             why, unchecked = hmc_check.differs(posterior, *drawn.moments(), rng, spent)
             drawn = replace(drawn, why=why, unchecked=unchecked)
     else:
-        # no t: far out the second order says nothing, and what few rows say there swamps all others' weights
+        # no heavy tail: far from the mode the variance of what few rows say would dominate the weights
         plain = Mixture.of(at, shape, 0.0, 0.0)
         everything = ALL_DRAWS * len(posterior.rows)
         most = everything // _DEARER if everything <= _AT_MOST else _MOST_PICKED
@@ -169,23 +168,23 @@ def by_all_rows(
         x, _ = proposal.draw(rng, draws)
         log_density = posterior.log_density(x)
         log_weight = log_density - proposal.log_density(x)
-        found = Weighted(
+        weighted = Weighted(
             x, log_weight, np.ones(draws), _shape(log_weight), number, proposal, float(len(posterior.rows))
         )
         if np.spacing(abs(log_density.max())) > _DIGITS:  # weights are alike for want of digits
-            return replace(found, why="log densities are so large that they have no digits left")
-        if found.k_hat <= HEAVY and found.effective >= wanted:
+            return replace(weighted, why="log densities are so large that they have no digits left")
+        if weighted.k_hat <= HEAVY and weighted.effective >= wanted:
             break
-        if not doubts(found):
-            trusted.append(found)
+        if not doubts(weighted):
+            trusted.append(weighted)
         if spent():
             break
         if number < rounds:
-            proposal = _moved(found)
+            proposal = _moved(weighted)
             draws = min(most, 2 * draws) if number > 1 else draws
-    if doubts(found) and trusted:
-        return max(trusted, key=lambda one: one.effective)
-    return replace(found, why=doubts(found))
+    if doubts(weighted) and trusted:
+        return max(trusted, key=lambda drawn: drawn.effective)
+    return replace(weighted, why=doubts(weighted))
 
 
 def about_mode(
@@ -196,15 +195,15 @@ def about_mode(
     doubtful: bool,
     spent: Callable[[], bool] = never,
 ) -> Weighted:
-    """Draws about the mode whose weights read all rows. doubtful: rounds move the proposal first."""
+    """Draws about the mode (P,), shape (P, P); weights read all rows. doubtful: rounds move the proposal."""
     rows, size, draws = len(posterior.rows), posterior.size, ALL_DRAWS
     proposal, before = Mixture.of(at, shape, freedom(size, _observations(posterior))), 0
     if doubtful:
-        found = by_all_rows(posterior, proposal, rng, draws, _MOVES, int(_MOVED * draws), spent)
-        proposal, before = _moved(found), found.rounds
+        weighted = by_all_rows(posterior, proposal, rng, draws, _MOVES, int(_MOVED * draws), spent)
+        proposal, before = _moved(weighted), weighted.rounds
         draws = max(draws, min(_DOUBTFUL // rows, _DOUBTFUL // size, _MOST_IN_DOUBT))
-    found = by_all_rows(posterior, proposal, rng, draws, spent=spent)
-    return replace(found, rounds=found.rounds + before)
+    weighted = by_all_rows(posterior, proposal, rng, draws, spent=spent)
+    return replace(weighted, rounds=weighted.rounds + before)
 
 
 def _observations(posterior: Posterior) -> float:
@@ -216,7 +215,7 @@ def in_doubt(posterior: Posterior, share: np.ndarray) -> bool:
     """Whether observations are so few that weights alone do not tell whether draws missed a region.
 
     Where outliers count little, too few may be those that tell of one column, or of one way between columns.
-    share: the leverage of each row.
+    share: the leverage of each row, (N,).
     """
     outliers = posterior.family.outliers
     if _observations(posterior) < (_FEW_WITH_OUTLIERS if outliers else _FEW) * posterior.size:
@@ -224,28 +223,28 @@ def in_doubt(posterior: Posterior, share: np.ndarray) -> bool:
     return outliers and bool(share.max() > 1.0 / _FEW)
 
 
-def doubts(found: Weighted) -> str:
+def doubts(weighted: Weighted) -> str:
     """Why weights are not to be trusted; "" where they are."""
-    if not found.k_hat <= HEAVY:
-        return f"the weights' tail is heavy (Pareto k̂ {found.k_hat:.2f}, at most {HEAVY:g} is asked for)"
-    if not found.effective >= ENOUGH:
-        return f"only {found.effective:,.0f} of {len(found.x):,} weighted draws are effective"
-    if (negative := -found.weights[found.sign < 0].sum()) > _NEGATIVE:
+    if not weighted.k_hat <= HEAVY:
+        return f"the weights' tail is heavy (Pareto k̂ {weighted.k_hat:.2f}, at most {HEAVY:g} is asked for)"
+    if not weighted.effective >= ENOUGH:
+        return f"only {weighted.effective:,.0f} of {len(weighted.x):,} weighted draws are effective"
+    if (negative := -weighted.weights[weighted.sign < 0].sum()) > _NEGATIVE:
         return f"few rows a draw gave negative weights ({100 * negative:.2g} % of all)"
     return ""
 
 
 def _shape(log_weight: np.ndarray) -> float:
-    """k̂ of log weights; of weights whose largest are alike, which have no tail, −∞."""
+    """k̂ of log weights (S,); of weights whose largest are alike, which have no tail, −∞."""
     k_hat = pareto_k(np.where(np.isfinite(log_weight), log_weight, log_weight.max() - 1e4))
     return -math.inf if math.isnan(k_hat) else k_hat
 
 
-def _moved(found: Weighted) -> Mixture:
+def _moved(weighted: Weighted) -> Mixture:
     """The proposal about the weighted moments, so far as effective draws know them: P² a covariance."""
-    size = len(found.proposal.centre)
-    tempered = found.log_weight
-    if found.effective < 5 * size:  # one draw holds all: flatten until several speak
+    size = len(weighted.proposal.centre)
+    tempered = weighted.log_weight
+    if weighted.effective < 5 * size:  # one draw holds all: flatten until several speak
         for _ in range(60):
             tempered = tempered * 0.8
             w = np.exp(tempered - logsumexp(tempered))
@@ -253,9 +252,9 @@ def _moved(found: Weighted) -> Mixture:
                 break
     w = np.exp(tempered - logsumexp(tempered))
     share = min(1.0, 1.0 / (w**2).sum() / max(10.0 * size, size**2))
-    centre = w @ found.x
-    away = found.x - centre
-    before = found.proposal
+    centre = w @ weighted.x
+    away = weighted.x - centre
+    before = weighted.proposal
     shape = share * ((away * w[:, None]).T @ away) + (1.0 - share) * (before.root @ before.root.T)
     centre = before.centre + share * (centre - before.centre)
     return Mixture.of(centre, shape, before.freedom, before.wide_freedom)
@@ -305,10 +304,10 @@ def by_few_rows(
     sign -= 2.0 * (np.bincount(which, factor < 0.0, minlength=draws) % 2)
     log_weight = known + total
     half = rng.random(len(picked)) < 0.5
-    sums = [known + 2.0 * np.bincount(which[own], term[own], minlength=draws) for own in (half, ~half)]
+    sums = [known + 2.0 * np.bincount(which[kept], term[kept], minlength=draws) for kept in (half, ~half)]
     k_hat = shape_by_halves(sums, wide)
-    found = replace(refused, log_weight=log_weight, sign=sign, k_hat=k_hat, rate=float(count.mean()))
-    return replace(found, why=doubts(found))
+    weighted = replace(refused, log_weight=log_weight, sign=sign, k_hat=k_hat, rate=float(count.mean()))
+    return replace(weighted, why=doubts(weighted))
 
 
 def shape_by_halves(sums: list[np.ndarray], wide: np.ndarray) -> float:
@@ -317,11 +316,11 @@ def shape_by_halves(sums: list[np.ndarray], wide: np.ndarray) -> float:
     The halves' covariance is the variance of the log weights without the noise of subsampling, to which their
     mean is shrunk: the noise's own tail says nothing of the proposal. −∞ where weights are even.
     """
-    one, two = (values[~wide] for values in sums)
-    variance = float(np.mean((one - one.mean()) * (two - two.mean())))
+    first, second = (values[~wide] for values in sums)
+    variance = float(np.mean((first - first.mean()) * (second - second.mean())))
     if variance < _EVEN:
         return -math.inf
-    both = 0.5 * (one + two)
+    both = 0.5 * (first + second)
     both = both - both.mean()
     return _shape(both * math.sqrt(min(1.0, variance / both.var())))
 
@@ -338,11 +337,11 @@ def _shares(
         rows = posterior.rows.take(block)
         # points before rows, so that all are looked at in one call: threads that call often get in each
         # other's way
-        p = [one.T.copy() if one.ndim > 1 else one[:, None] for one in posterior.predictors(rows, both)]
-        at, there = [one[0] for one in p], [one[1:] for one in p]
-        slopes, bends = posterior.row_derivatives(rows, at)
+        p = [eta.T.copy() if eta.ndim > 1 else eta[:, None] for eta in posterior.predictors(rows, both)]
+        at, there = [eta[0] for eta in p], [eta[1:] for eta in p]
+        slopes, curvatures = posterior.row_derivatives(rows, at)
         left = posterior.of_rows(rows, there) - posterior.of_rows(rows, at)
-        return ((left - _second_order(slopes, bends, at, there)) ** 2).sum(axis=0)
+        return ((left - _second_order(slopes, curvatures, at, there)) ** 2).sum(axis=0)
 
     square = np.concatenate(list(posterior.by_blocks(square_of, 4_096)))
     size = np.sqrt(square / _PROBES)
@@ -354,25 +353,25 @@ def _shares(
 
 
 def _remainders(posterior: Posterior, at: np.ndarray, picked: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """What picked rows' log likelihoods are at x, one row of it each, beyond second order about `at`."""
+    """Log likelihoods (m,) of picked rows at x (m, P), a row of it each, beyond second order about `at`."""
     rows = posterior.rows.take(picked)
-    centre = [one[:, 0] if one.ndim > 1 else one[0] for one in posterior.predictors(rows, at[None])]
+    centre = [eta[:, 0] if eta.ndim > 1 else eta[0] for eta in posterior.predictors(rows, at[None])]
     width = posterior.width
-    there: list[Any] = []
+    there: list[np.ndarray] = []
     for k in range(posterior.linear):
         eta = np.einsum("nd,nd->n", rows.features, x[:, k * width : (k + 1) * width])
         there.append(eta + rows.offset)
     there += posterior.auxiliaries(x)
-    slopes, bends = posterior.row_derivatives(rows, centre)
-    found = posterior.of_rows(rows, there) - posterior.of_rows(rows, centre)
-    return found - _second_order(slopes, bends, centre, there)
+    slopes, curvatures = posterior.row_derivatives(rows, centre)
+    left = posterior.of_rows(rows, there) - posterior.of_rows(rows, centre)
+    return left - _second_order(slopes, curvatures, centre, there)
 
 
-def _second_order(slopes: list, bends: list, at: list, there: list) -> Any:
+def _second_order(slopes: list, curvatures: list, at: list, there: list) -> np.ndarray:
     away = [b - a for a, b in zip(at, there, strict=True)]
     total = sum(slope * step for slope, step in zip(slopes, away, strict=True))
     for j, step in enumerate(away):
-        total = total - 0.5 * bends[j][j] * step * step
+        total = total - 0.5 * curvatures[j][j] * step * step
         for k in range(j + 1, len(away)):
-            total = total - bends[j][k] * step * away[k]
+            total = total - curvatures[j][k] * step * away[k]
     return total

@@ -197,7 +197,7 @@ class _Crossed(NamedTuple):
 def _crossed(
     codes_of: Callable[[Bar], tuple[list[str], np.ndarray]], posterior: Posterior, bars: tuple[Bar, ...]
 ) -> _Crossed:
-    """Of two factors that of fewer levels. Raises ConfigError for what is not fitted."""
+    """Of two factors that of fewer levels; codes: (N,). Raises ConfigError for what is not fitted."""
     a, b, *more = bars
     if more:
         raise ConfigError(

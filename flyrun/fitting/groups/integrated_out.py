@@ -10,7 +10,6 @@ mass for small T.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from scipy.special import roots_hermitenorm
@@ -362,7 +361,7 @@ class GroupedPosterior(Posterior):
         self.follow = Nodes(x, nodes.score, nodes.curvature, move)
 
 
-def _matrix(three: list[Any], q: int) -> np.ndarray:
+def _matrix(three: list[float], q: int) -> np.ndarray:
     """(q, q) of its first, mixed and last element."""
     return np.array([[three[0], three[1]], [three[1], three[2]]])[:q, :q]
 

@@ -166,7 +166,9 @@ def _reach(eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> f
     return float(eta.max() + effect[0].max() + along)
 
 
-def _linear(rows: Rows, block: Any, eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]) -> Any:
+def _linear(
+    rows: Rows, block: Any, eta: np.ndarray, z: np.ndarray | None, effect: list[np.ndarray]
+) -> np.ndarray:
     """Σ y(η + z'b), (g, S, K)."""
     y = np.broadcast_to(rows.weights * rows.target, (len(rows),))
     total = np.add.reduceat(y[:, None] * eta, block.starts, axis=0)[:, :, None]

@@ -49,7 +49,7 @@ class Travelled(NamedTuple):
         return sum(array.nbytes for array in self)
 
     def where(self, which: np.ndarray) -> "Travelled":
-        """Some of them."""
+        """Some of them, by indices or a mask, (m,)."""
         return Travelled(*(array[which] for array in self))
 
     def unpacked(self, ones: bool) -> "Travelled":
@@ -230,7 +230,9 @@ class AtEnds:
         """Of no rows, (1 + E, D + 1), the last column of all rows; (0, D + 1) where a target has no ends."""
         return np.zeros((1 + len(self.ends) if self.ends else 0, self.width + 1))
 
-    def of(self, x: np.ndarray, y: np.ndarray, trials: Any, copies: np.ndarray | None) -> np.ndarray:
+    def of(
+        self, x: np.ndarray, y: np.ndarray, trials: np.ndarray | float, copies: np.ndarray | None
+    ) -> np.ndarray:
         """Of some rows. x (T, n): their columns of two values, 0 or 1; trials: (n,) or a number; copies (n,):
         None where all count.
         """

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -143,7 +143,7 @@ class Encoding:
         """How many each row counts for in columns' means and sds, (n,); None where all count alike."""
         return encode.copies(dict(zip(self.parts, beside, strict=True)))
 
-    def trials(self, beside: np.ndarray) -> Any:
+    def trials(self, beside: np.ndarray) -> np.ndarray | float:
         """Trials of each row, (n,), or 1 of all."""
         return beside[self.parts.index("trials")] if "trials" in self.parts else 1.0
 

@@ -70,7 +70,7 @@ class HeldOutLook(Look):
         held_out = HeldOut(0, 0, 0.0, 0.0, 0.0)
         for x, y, beside, _, _, lost in self.encoding.batches(block, part):
             rows = as_rows(x, y, beside, self.encoding.parts)
-            p: list[Any] = [(whole[:, k] @ x).astype(np.float64) + rows.offset for k in range(post.linear)]
+            p = [(whole[:, k] @ x).astype(np.float64) + rows.offset for k in range(post.linear)]
             value = post.of_rows(replace(rows, weights=1.0), p + others)
             value = np.nan_to_num(value, nan=-1e300, neginf=-1e300)
             each = logsumexp(value, axis=0) + post.family.constant(y, rows.trials)

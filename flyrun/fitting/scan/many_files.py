@@ -192,8 +192,8 @@ def _on_dask(settings: Dask, workers: int | None, say: Any) -> Any:
     return dask_mapper.on_dask(settings, workers, say)
 
 
-def _model(request: Request, table: TypedTable, y: Any) -> tuple[Any, Family]:
-    """The model that was asked for and its target's task; of two values the usual one."""
+def _model(request: Request, table: TypedTable, y: np.ndarray) -> tuple[str, Family]:
+    """The task of targets y (n,) and the model that was asked for; of two values the usual one."""
     model = request.model_asked
     if model is None and "trials" in request.table:
         model = "binomial"
@@ -299,7 +299,7 @@ def _counts(shards: table_files.Shards, fitted: Found, mapper: mappers.Mapper, p
 
 
 def _foretold(counts: dict[str, Any]) -> list[str]:
-    """How well each fold is foretold by all others. told: as of `_counts`."""
+    """How well each fold is foretold by all others. counts: as of `_counts`."""
     if not (folds := counts["folds"]):
         return []
     whole, means = counts["held_out"], [fold["mean"] for fold in folds]
@@ -310,7 +310,7 @@ def _foretold(counts: dict[str, Any]) -> list[str]:
 
 
 def _moved(fitted: Found, counts: dict[str, Any]) -> list[str]:
-    """What was read, by whom, and which rows travelled. told: as of `_counts`."""
+    """What was read, by whom, and which rows travelled. counts: as of `_counts`."""
     times, pilot = counts["rows_read"] / counts["rows"], counts["pilot"]
     for_all = f" for all {counts['levels']:,} posteriors" if "levels" in counts else ""
     read = (

@@ -164,7 +164,7 @@ class Remainders:
     """
 
     def __init__(self, posterior: Surrogate, rows: Travelled, centres: np.ndarray):
-        """Look at each row at its stage's centre."""
+        """Evaluate each row at its stage's centre, of (stages, P)."""
         self.rows, self._posterior = rows, posterior
         self._centre = self._at_own(np.arange(len(rows.y)), centres[rows.stage])
         self._value = posterior.of_rows(self._rows(slice(None)), self._centre)
@@ -191,8 +191,8 @@ class Remainders:
         offset = self._rows(index).offset
         return [np.einsum("nd,nd->n", features, block) + offset for block in blocks] + post.auxiliaries(x)
 
-    def _rows(self, index: Any, down: Any = ()) -> Rows:
-        """Some of them without features; down: how their numbers are to stand."""
+    def _rows(self, index: slice | np.ndarray, down: Any = ()) -> Rows:
+        """Some of them, by a slice or (m,), without features; down: how their numbers are to stand."""
         rows = self.rows
         beside = [column[index][down] if down else column[index] for column in rows.beside.T]
         y = rows.y[index][down] if down else rows.y[index]

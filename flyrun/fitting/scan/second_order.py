@@ -1,7 +1,6 @@
 """Rows' slopes and curvatures about a centre, and how large what they leave out is where draws may be."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +61,7 @@ class Sites:
     def of(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Slopes (K, n), curvatures (K(K+1)/2, n), float32, and sizes (n,) of rows of features (D, n)."""
         x, y = rows.features, rows.target
-        p: list[Any] = [(self._points[:, k] @ x).astype(np.float64) for k in range(self._points.shape[1])]
+        p = [(self._points[:, k] @ x).astype(np.float64) for k in range(self._points.shape[1])]
         if self._spread is not None:
             wide, many = np.empty((len(self._spread), len(y)), np.float32), few(x)
             for k in range(0, len(y), many):

@@ -174,10 +174,10 @@ class Scan(Table):
         to_come: this stage and those after it, none where rows of it are to correct nothing; gone: Σ of sizes
         in stages before it.
         """
-        prior_curvature, model = start.prior_at(at).curvature, start.family.name
-        cholesky = _root(mode.covariance(curvature + prior_curvature))
+        covariance, model = mode.covariance(curvature + start.prior_at(at).curvature), start.family.name
+        root = row_weights.Mixture.of(at, covariance).root
         # the mode of all rows lies about as far off as the fewer rows that told this centre leave open
-        centre = Centre(at, cholesky, math.sqrt(1.0 / seen - 1.0), stage)
+        centre = Centre(at, root, math.sqrt(1.0 / seen - 1.0), stage)
         size, weight = pilot_rows.sizes(start, self.chance, encoding, model, centre), 1.0 / self.chance
         mean, core = pilot_rows.bulk_and_core(size, weight)
         each = 1.0 + LEAST_SHARE
@@ -350,8 +350,8 @@ class Scan(Table):
     def _exact(
         self, family: Family, encoding: Encoding, whole: Sums | Products
     ) -> tuple[Layout, tuple[np.ndarray, np.ndarray, tuple[float, float]], Encoding]:
-        """The layout by means and sds of all rows; as of `Units.of`, what these are by the pilot's; and an
-        encoding by them.
+        """The layout by means and sds of all rows; as of `Units.of`, what these, (D,), are by the pilot's;
+        and an encoding by them.
         """
         n, columns = whole.copies, slice(0, len(encoding.mean))
         away = whole.x[columns] / n
@@ -413,7 +413,3 @@ def _doubts(fitted: Found) -> str:
         if answer.planned <= 0.5:
             return f"only {100 * answer.planned:.0f} % of the draws are effective"
     return ""
-
-
-def _root(covariance: np.ndarray) -> np.ndarray:
-    return np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))

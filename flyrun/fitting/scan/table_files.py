@@ -107,7 +107,7 @@ def find(given: str) -> Shards:
         file_kinds = {field.name: _kind(field.type) for field in schema}
         if both := next((name for name, _ in file.named if name in file_kinds), None):
             raise DataError(f"{path}: has a column {both!r}, which its folder's name holds, too; rename one")
-        file_kinds |= {name: _kind_of_words(name, named.values()) for name, _ in file.named}
+        file_kinds |= {name: _kind_of_words(name, named) for name, _ in file.named}
         kinds = kinds or file_kinds
         _refuse_others(path, file_kinds, files[0].path if files else path, kinds)
         files.append(file)
@@ -142,9 +142,9 @@ def _named(given: str, path: str) -> tuple[tuple[str, str | None], ...]:
     return tuple((key, None if value == _NO_VALUE else unquote(value)) for key, value in pairs)
 
 
-def _kind_of_words(name: str, named: Any) -> str:
+def _kind_of_words(name: str, named: dict[str, tuple[tuple[str, str | None], ...]]) -> str:
     """Of a column that folders' names hold: numbers where all are."""
-    values = [value for pairs in named for key, value in pairs if key == name and value is not None]
+    values = [value for pairs in named.values() for key, value in pairs if key == name and value is not None]
     try:
         return "number" if np.isfinite([float(value) for value in values]).all() else "text"
     except ValueError:
