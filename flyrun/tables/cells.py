@@ -60,9 +60,9 @@ def kind(cell: str, decimal: str) -> str:
     return next((name for name, form in _KINDS.items() if form.fullmatch(cell)), "")
 
 
-def are_complex(words: Collection[str]) -> bool:
-    """Whether most of these words are complex numbers."""
-    return 2 * sum(kind(word, ".") == "complex" for word in words) > len(words)
+def are_complex(texts: Collection[str]) -> bool:
+    """Whether most of these texts are complex numbers."""
+    return 2 * sum(kind(text, ".") == "complex" for text in texts) > len(texts)
 
 
 def is_complex(values: "pd.Series") -> bool:

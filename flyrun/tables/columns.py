@@ -49,38 +49,39 @@ def scan(
     chosen = text | set(options.features or ())
     while True:
         seen = {name: Seen(name, options, what) for name in used}
-        for name, one in seen.items():
-            one.names = name in named
+        for name, column in seen.items():
+            column.names = name in named
             if is_nameless(name) and name not in chosen:
-                one.shifts = set()
+                column.shifts = set()
         rows = dropped = last = 0
-        standing = 0.0
+        total_weight = 0.0
         for piece, lost in usable(read(text), options, what, text):
             refuse_impossible(piece, options, what)
             if options.log_target:
                 piece = _logged(piece, target, options, what)
             beside = {role: piece[name] for role, name in options.beside.items() if is_number(piece[name])}
             copies = encode.copies({role: values.to_numpy(np.float64) for role, values in beside.items()})
-            standing += len(piece) if copies is None else float(copies.sum())
+            total_weight += len(piece) if copies is None else float(copies.sum())
             rows, dropped = rows + len(piece), dropped + lost
             last = int(piece.index[-1]) + 1 if len(piece) else last
             zeros = piece.attrs.pop(text_table.ZEROS, ())  # pandas copies it for every column taken
-            for name, one in seen.items():
+            for name, column in seen.items():
                 values = piece[name]
-                one.zeros |= zeros == text_table.ALL or name in zeros
-                one.follow(values, is_number(values))
+                column.zeros |= zeros == text_table.ALL or name in zeros
+                column.follow(values, is_number(values))
                 if is_number(values):
-                    one.add_numbers(values.to_numpy(), copies)
+                    column.add_numbers(values.to_numpy(), copies)
                     continue
-                one.add_text(values.astype(str), options.decimal)
+                column.add_text(values.astype(str), options.decimal)
                 # pandas does not keep how truth values are spelled: read such a column again, as text
-                one.numeric |= values.dtype in (bool, object) and types.infer_dtype(values) == "boolean"
+                column.numeric |= values.dtype in (bool, object) and types.infer_dtype(values) == "boolean"
                 if values.dtype == "category":
-                    one.names = True
+                    column.names = True
                     if values.cat.ordered:
-                        one.order += [level for level in values.cat.categories if level not in one.order]
+                        levels = list(values.cat.categories)
+                        column.order += [level for level in levels if level not in column.order]
         # Numbers in some pieces, text in others: their levels are told apart only when all is text.
-        mixed = {name for name, one in seen.items() if one.text and one.numeric}
+        mixed = {name for name, column in seen.items() if column.text and column.numeric}
         if not mixed:
             break
         text |= mixed
@@ -90,16 +91,16 @@ def scan(
     for name in filter(lambda name: name in seen and seen[name].text, options.numeric):
         row, cell = seen[name].stray or (0, "")
         where = f", {cell[:40]!r} in {text_table.place(what, row, options)}" if cell else ""
-        said = f"is said to be numeric by {options.say('numeric')}, but holds text{where}"
-        raise seen[name].error(f"{said}; {one_of(['write numbers alone', options.without(name)])}")
-    for one in (seen[name] for name in options.beside.values() if seen[name].text):
-        row, cell = one.stray or (0, min(one.values))
+        fault = f"is said to be numeric by {options.say('numeric')}, but holds text{where}"
+        raise seen[name].error(f"{fault}; {one_of(['write numbers alone', options.without(name)])}")
+    for column in (seen[name] for name in options.beside.values() if seen[name].text):
+        row, cell = column.stray or (0, min(column.values))
         where = f"{cell[:40]!r} in {text_table.place(what, row, options)}"
-        raise one.error(f"holds text, {where}, but is to hold numbers; mend it, or {one.without()}")
+        raise column.error(f"holds text, {where}, but is to hold numbers; mend it, or {column.without()}")
     refuse_unfitted(options, seen)
-    for one in seen.values():
-        take_order(one)
-    if not standing:
+    for column in seen.values():
+        take_order(column)
+    if not total_weight:
         nothing = seen[str(options.weights or options.trials)]
         raise nothing.error(f"is 0 in every row, so that no row counts; {nothing.without()}")
     counted = [name for name in features if seen[name].shifts in ({0.0}, {1.0})]
@@ -118,7 +119,7 @@ def scan(
         dropped,
         counted,
         aside,
-        standing,
+        total_weight,
         options.ones,
         log_target=options.log_target,
     )
@@ -133,8 +134,8 @@ def scan(
 def take_order(seen: Seen) -> None:
     """Take the order that is typed for levels. DataError for a level that is not in it."""
     if order := [*seen.options.order_of(seen.name)]:
-        if said := not_in_order({*map(str, seen.values)}, seen.name, seen.options):
-            raise seen.error(said)
+        if fault := not_in_order({*map(str, seen.values)}, seen.name, seen.options):
+            raise seen.error(fault)
         seen.order = order
 
 
@@ -193,7 +194,7 @@ def _missing(
             complete + int((~lacks.any(axis=1)).sum()),
         )
     cell = table_files.cell(what, row, column, options)
-    said = f"holds {cell!r}, a word for a missing value" if cell else "has no value"
+    fault = f"holds {cell!r}, a word for a missing value" if cell else "has no value"
     mend = ["fill it in"]
     if cell and not is_number(piece[column]) and column != options.target:
         mend.append(f"add {options.say('categorical', column)} if it is a name")
@@ -205,7 +206,7 @@ def _missing(
     elif str(emptiest := empty.idxmax()) != options.target:
         mend[1:] = [f"{options.without(str(emptiest))}, which has {empty.max():,} of {rows:,} empty"]
     where = text_table.place(what, row, options)
-    return DataError(f"{what}: {where}, column {column} {said}; {one_of(mend)}")
+    return DataError(f"{what}: {where}, column {column} {fault}; {one_of(mend)}")
 
 
 def _numbers_again(piece: pd.DataFrame, options: Table, text: Collection[str]) -> pd.DataFrame:
@@ -256,18 +257,19 @@ def _category(seen: Seen, remedy: str, groups: bool = True) -> Column:
 
 def against_references(columns: Sequence[Column], options: Table) -> None:
     """Put the levels that `reference` names first. DataError for one that there is not."""
-    for said in options.reference:
-        named = [one for one in columns if said.startswith(f"{one.name}=")]
+    for reference in options.reference:
+        named = [column for column in columns if reference.startswith(f"{column.name}=")]
         if not named:
-            close = did_you_mean(said.partition("=")[0], [one.name for one in columns])
+            close = did_you_mean(reference.partition("=")[0], [column.name for column in columns])
             raise DataError(
-                f"{options.say('reference')}: {said}: no such column is fitted{close}; write COLUMN=LEVEL"
+                f"{options.say('reference')}: {reference}: no such column is fitted{close}; write "
+                "COLUMN=LEVEL"
             )
-        column = max(named, key=lambda one: len(one.name))
-        level = said.removeprefix(f"{column.name}=")
+        column = max(named, key=lambda candidate: len(candidate.name))
+        level = reference.removeprefix(f"{column.name}=")
         if column.levels is None:
             raise DataError(
-                f"{options.say('reference')}: {said}: {column.name} is a number; "
+                f"{options.say('reference')}: {reference}: {column.name} is a number; "
                 f"add {options.say('categorical', column.name)} if its values are names"
             )
         if level not in column.levels:
@@ -275,10 +277,10 @@ def against_references(columns: Sequence[Column], options: Table) -> None:
                 listing(column.levels) if len(column.levels) <= 12 else f"{', '.join(column.levels[:12])}, …"
             )
             raise DataError(
-                f"{options.say('reference')}: {said}: {column.name} has no level {level!r}"
+                f"{options.say('reference')}: {reference}: {column.name} has no level {level!r}"
                 f"{did_you_mean(level, column.levels)}; it has {shown}"
             )
-        column.levels.sort(key=lambda one: one != level)
+        column.levels.sort(key=lambda other: other != level)
 
 
 def feature(seen: Seen, groups: bool = True) -> Column:
@@ -328,12 +330,12 @@ def _target(seen: Seen) -> tuple[str, Column]:
         task = "successes" if options.trials else "ordered" if of_order else _of_values(seen)
     kind, levels = domains.of(task), seen.levels()
     counts = not seen.text and seen.whole and seen.low >= 0.0
-    if said := refused_beside(kind, options, counts):
-        raise seen.error(said)
+    if refusal := refused_beside(kind, options, counts):
+        raise seen.error(refusal)
     if n_values < 2 and not kind.of_trials:
         raise seen.error(f"is {seen.shown()} in every row; there is nothing to learn; {seen.without()}")
-    if said := refused_levels(kind, seen.name, levels, seen.text, bool(seen.order), options):
-        raise seen.error(said)
+    if refusal := refused_levels(kind, seen.name, levels, seen.text, bool(seen.order), options):
+        raise seen.error(refusal)
     if kind.standardized:
         return task, _number_column(seen)
     if not kind.classes:
@@ -348,11 +350,13 @@ def _of_values(seen: Seen) -> str:
     if seen.text or n_values <= 2 or not seen.whole or not (few or seen.low == 0.0):
         return "binary" if n_values == 2 else "classes" if seen.text else "regression"
     low = np.array([seen.low])
-    may_be = [one for one in domains.SHARED.values() if (few or not one.classes) and one.holds(low).all()]
-    meant = {one.meaning: models_as_typed(seen.options, one.name) for one in may_be if one.meaning}
+    meant = {}
+    for domain in domains.SHARED.values():
+        if domain.meaning and (few or not domain.classes) and domain.holds(low).all():
+            meant[domain.meaning] = models_as_typed(seen.options, domain.name)
     if len(meant) == 1:
         return "regression"
     shown = listing(seen.levels()) if few else f"from 0 to {plain(seen.high)}"
     choices = ", ".join(f"{models} if they are {word}" for word, models in meant.items())
-    said = f"holds the whole numbers {shown}, which may be {listing(meant, 'or')}"
-    raise seen.error(f"{said}; choose {choices}")
+    fault = f"holds the whole numbers {shown}, which may be {listing(meant, 'or')}"
+    raise seen.error(f"{fault}; choose {choices}")

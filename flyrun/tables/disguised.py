@@ -27,16 +27,16 @@ def refuse_disguised(path: Path) -> None:
             raise _renamed(path, "is a Parquet file", path.with_suffix(".parquet"))
     elif begins.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")) and not name.endswith(".npz"):
         members = zipfile.ZipFile(path).namelist() if begins.startswith(b"PK") else ["xl/"]
-        if any(one.startswith(("xl/", "mimetype", "Index/")) for one in members):
+        if any(member.startswith(("xl/", "mimetype", "Index/")) for member in members):
             raise DataError(f"{path}: is a spreadsheet; open it there and save the sheet as CSV (UTF-8)")
-        if all(one.endswith(".npy") for one in members):
+        if all(member.endswith(".npy") for member in members):
             raise _renamed(path, "is a NumPy archive", path.with_suffix(".npz"))
         raise DataError(f"{path}: is a zip archive; unpack it with `unzip {quoted(str(path))}`")
 
 
-def _renamed(path: Path, said: str, new: Path) -> DataError:
+def _renamed(path: Path, fault: str, new: Path) -> DataError:
     command = f"mv {quoted(str(path))} {quoted(str(new))}"
-    return DataError(f"{path}: {said}; give it a name that says so: `{command}`")
+    return DataError(f"{path}: {fault}; give it a name that says so: `{command}`")
 
 
 def encoding_of(path: Path) -> str:

@@ -46,16 +46,17 @@ def check(seen: list[Seen], spelled: Spelled, last: int) -> None:
 
     spelled: reads columns as they stand in the file.  last: row from which on none is used.
     """
-    named = [one for one in seen if one.shifts is None]  # what has no name is refused for that, or left out
-    numbers = [one for one in named if not one.text and one.name not in one.options.numeric]
-    doubtful = [one for one in numbers if _maybe_zeros_ahead(one) or _maybe_thousands(one)]
+    # what has no name is refused for that, or left out
+    named = [column for column in seen if column.shifts is None]
+    numbers = [column for column in named if not column.text and column.name not in column.options.numeric]
+    doubtful = [column for column in numbers if _maybe_zeros_ahead(column) or _maybe_thousands(column)]
     if doubtful:
         _look_at_cells(doubtful, spelled, last)
-    for one in numbers:
-        _apply(NUMBERS, one)
-    for one in named:
-        if one.text:
-            _apply(NAMES if one.names else TEXTS, one)
+    for column in numbers:
+        _apply(NUMBERS, column)
+    for column in named:
+        if column.text:
+            _apply(NAMES if column.names else TEXTS, column)
 
 
 def _apply(rules: tuple[Rule, ...], seen: Seen) -> None:
@@ -64,7 +65,7 @@ def _apply(rules: tuple[Rule, ...], seen: Seen) -> None:
             raise error
 
 
-def _says(seen: Seen, said: str, *remedies: str, numeric: str = "", names: str = "") -> DataError:
+def _says(seen: Seen, flaw: str, *remedies: str, numeric: str = "", names: str = "") -> DataError:
     """One line; numeric, names: when the column is to be called so, where that can be."""
     more = list(remedies)
     task = seen.options.task if seen.role == "target" else "regression"
@@ -79,7 +80,7 @@ def _says(seen: Seen, said: str, *remedies: str, numeric: str = "", names: str =
         more.append(f"add {named} if {names}{', lowest first' if ranked else ''}")
     if numeric and seen.spreads:
         more.append(f"add {seen.options.say('numeric', seen.name)} if {numeric}")
-    return seen.error(f"{said}; {one_of([*more, seen.without()])}")
+    return seen.error(f"{flaw}; {one_of([*more, seen.without()])}")
 
 
 # Numbers
@@ -87,9 +88,9 @@ def _says(seen: Seen, said: str, *remedies: str, numeric: str = "", names: str =
 
 def _far_out(seen: Seen) -> DataError | None:
     """−999 beside ages: a value far from all others, a code or repeated, that stands for a missing one."""
-    if (found := seen.lone.far_out()) is None:
+    if (extreme := seen.lone.far_out()) is None:
         return None
-    value, rows, low, high = found
+    value, rows, low, high = extreme
     is_code = _CODE.fullmatch(plain(value)) is not None
     repeated = rows >= 3 and len(seen.values) > _FEWEST and value != 0.0
     if not (is_code or repeated):
@@ -118,24 +119,24 @@ def _counts_rows(seen: Seen) -> DataError | None:
         return None
     if abs(seen.moments.variance / ((n * n - 1.0) / 12.0) - 1.0) > 1e-9:
         return None
-    said = f"holds each whole number from {plain(seen.low)} to {plain(seen.high)} once, as numbers of rows do"
-    return _says(seen, said, numeric="they measure something, such as time")
+    flaw = f"holds each whole number from {plain(seen.low)} to {plain(seen.high)} once, as numbers of rows do"
+    return _says(seen, flaw, numeric="they measure something, such as time")
 
 
 def _is_id(seen: Seen) -> DataError | None:
     """Whole numbers of a column that is called id."""
     if _is_asked_for(seen) or not seen.whole or len(seen.values) < 3 or not _ID.search(seen.name):
         return None
-    said = f"holds whole numbers, {plain(seen.low)} to {plain(seen.high)}, that are names by its own"
-    return _says(seen, said, names="they name few things", numeric="they measure something")
+    flaw = f"holds whole numbers, {plain(seen.low)} to {plain(seen.high)}, that are names by its own"
+    return _says(seen, flaw, names="they name few things", numeric="they measure something")
 
 
 def _beyond_exact(seen: Seen) -> DataError | None:
     """Whole numbers of 64 bits that differ in digits that a float has not."""
     if seen.big is None:
         return None
-    said = f"holds the whole number {seen.big}, beyond {LAST_EXACT}, where numbers next to each other are one"
-    return _says(seen, said, names="they are names", numeric="the last digits do not count")
+    flaw = f"holds the whole number {seen.big}, beyond {LAST_EXACT}, where numbers next to each other are one"
+    return _says(seen, flaw, names="they are names", numeric="the last digits do not count")
 
 
 def _are_days(seen: Seen) -> DataError | None:
@@ -144,8 +145,8 @@ def _are_days(seen: Seen) -> DataError | None:
         return None
     if not all(_DAY.fullmatch(plain(value)) for value in seen.values):
         return None
-    said = f"holds whole numbers that are dates, such as {plain(seen.low)}"
-    return _says(seen, said, "write days since a date", numeric="they are numbers")
+    flaw = f"holds whole numbers that are dates, such as {plain(seen.low)}"
+    return _says(seen, flaw, "write days since a date", numeric="they are numbers")
 
 
 # How numbers are spelled
@@ -163,50 +164,50 @@ def _maybe_thousands(seen: Seen) -> bool:
 
 def _look_at_cells(doubtful: list[Seen], spelled: Spelled, last: int) -> None:
     """Refuse numbers with zeros ahead, as codes have, or with points that may part thousands."""
-    zeros = {one.name for one in doubtful if _maybe_zeros_ahead(one)}
-    points = {one.name: dict[str, tuple[int, str]]() for one in doubtful if _maybe_thousands(one)}
+    zeros = {column.name for column in doubtful if _maybe_zeros_ahead(column)}
+    points = {column.name: dict[str, tuple[int, str]]() for column in doubtful if _maybe_thousands(column)}
     for piece in spelled(zeros | points.keys()):
         if not zeros and not points:
             return
-        for one in doubtful:
-            cells = piece[one.name][:last].dropna()
-            if one.name in zeros:
+        for column in doubtful:
+            cells = piece[column.name][:last].dropna()
+            if column.name in zeros:
                 ahead = cells[cells.str.startswith(("0", "-0", "+0"))]  # quicker than the form alone
                 ahead = ahead[ahead.str.fullmatch(_LEADING_ZERO.pattern)]
                 if len(ahead):
-                    raise _zero_ahead(one, int(ahead.index[0]), ahead.iloc[0])
-            if one.name in points and not _may_part(cells, one.options.decimal, points[one.name]):
-                del points[one.name]
+                    raise _zero_ahead(column, int(ahead.index[0]), ahead.iloc[0])
+            if column.name in points and not _may_part(cells, column.options.decimal, points[column.name]):
+                del points[column.name]
         if piece.index[-1] >= last:
             break
-    for one in doubtful:
-        if len(found := points.get(one.name, {})) == 2:
-            raise _parts_thousands(one, **found)
+    for column in doubtful:
+        if len(examples := points.get(column.name, {})) == 2:
+            raise _parts_thousands(column, **examples)
 
 
-def _may_part(cells: pd.Series, point: str, found: dict[str, tuple[int, str]]) -> bool:
+def _may_part(cells: pd.Series, point: str, examples: dict[str, tuple[int, str]]) -> bool:
     """Whether all cells are as with points that part thousands; the first with one and without are noted."""
     for name, form in (("parted", _PARTED[point]), ("whole", _BELOW_1000)):
         fits = cells.str.fullmatch(form.pattern)
-        if fits.any() and name not in found:
+        if fits.any() and name not in examples:
             at = int(fits.to_numpy().argmax())
-            found[name] = int(cells.index[at]), cells.iloc[at]
+            examples[name] = int(cells.index[at]), cells.iloc[at]
         cells = cells[~fits]
     return not len(cells)
 
 
 def _zero_ahead(seen: Seen, row: int, cell: str) -> DataError:
-    said = (
+    flaw = (
         f"holds {cell!r} in {place(seen.what, row, seen.options)}, a number with zeros ahead, as codes have"
     )
-    return _says(seen, said, names="these are names", numeric="these are numbers")
+    return _says(seen, flaw, names="these are names", numeric="these are numbers")
 
 
 def _parts_thousands(seen: Seen, parted: tuple[int, str], whole: tuple[int, str]) -> DataError:
     where = [f"{cell!r} in {place(seen.what, row, seen.options)}" for row, cell in (parted, whole)]
-    said = f"holds {where[0]} beside {where[1]}: its {_NAME_OF[seen.options.decimal]} may part thousands"
+    flaw = f"holds {where[0]} beside {where[1]}: its {_NAME_OF[seen.options.decimal]} may part thousands"
     plain_one = re.sub("[.,]", "", parted[1])
-    return _says(seen, said, f"write {plain_one} if they do", numeric="they are decimal")
+    return _says(seen, flaw, f"write {plain_one} if they do", numeric="they are decimal")
 
 
 # Text
@@ -219,27 +220,27 @@ def _meant_as_numbers(seen: Seen) -> DataError | None:
     if alike < 2 or not (2 * alike > len(seen.values) or 2 * seen.alike > seen.count):
         return None
     row, cell = seen.stray or (0, "")
-    found = kind(cell, options.decimal)
+    form = kind(cell, options.decimal)
     where = f"{cell[:40]!r} in {place(seen.what, row, options)}" if seen.stray else ""
     if seen.stray is None:
-        said, mend = "holds numbers that are stored as text", ["store them as numbers"]
-    elif found == "date":
-        said, mend = f"holds the date or time {where}", ["write it as a number, such as days since a date"]
-    elif found == "complex":
-        said, mend = f"holds the complex number {where}", [PARTS]
+        flaw, mend = "holds numbers that are stored as text", ["store them as numbers"]
+    elif form == "date":
+        flaw, mend = f"holds the date or time {where}", ["write it as a number, such as days since a date"]
+    elif form == "complex":
+        flaw, mend = f"holds the complex number {where}", [PARTS]
     elif any(kind(value, options.decimal) == "number" for value in seen.values):
-        said, mend = f"holds numbers, but also {where}", ["mend it"]
-        if not found:
+        flaw, mend = f"holds numbers, but also {where}", ["mend it"]
+        if not form:
             mend.append(f"add {options.missing_as(cell)} if it stands for a missing value")
     else:
-        said, mend = f"holds {where}", [f"write plain numbers, as 1234{options.decimal}5"]
-    if found == "comma" and is_csv(seen.what):
+        flaw, mend = f"holds {where}", [f"write plain numbers, as 1234{options.decimal}5"]
+    if form == "comma" and is_csv(seen.what):
         mend.append(f"add {options.say('decimal', ',')} if such commas are decimal")
     return _says(
         seen,
-        said,
+        flaw,
         *mend,
-        names=f"{'few different dates are' if found == 'date' else 'these are'} meant as names",
+        names=f"{'few different dates are' if form == 'date' else 'these are'} meant as names",
     )
 
 
@@ -256,17 +257,17 @@ def _equal_numbers(seen: Seen) -> DataError | None:
 def _two_of(seen: Seen, key: Callable[[str], Hashable | None], remedy: str) -> DataError | None:
     known: dict[Hashable, str] = {}
     for value in sorted(seen.values) if len(seen.values) <= MOST_LEVELS else ():
-        if (found := key(value)) is not None and (other := known.setdefault(found, value)) != value:
-            said = f"holds {_shown(other, value)} and {_shown(value, other)}"
+        if (alike := key(value)) is not None and (other := known.setdefault(alike, value)) != value:
+            flaw = f"holds {_shown(other, value)} and {_shown(value, other)}"
             mend = ["write them alike", *([remedy] if remedy else []), seen.without()]
-            return seen.error(f"{said}; {one_of(mend)}")
+            return seen.error(f"{flaw}; {one_of(mend)}")
     return None
 
 
 def _looks(value: str) -> str:
     """What stays of a text where case, blanks and the alphabet are not seen."""
     seen = unicodedata.normalize("NFKC", value).translate(_LOOKS).casefold().translate(_LOOKS)
-    return " ".join("".join(one for one in seen if unicodedata.category(one) != "Cf").split())
+    return " ".join("".join(sign for sign in seen if unicodedata.category(sign) != "Cf").split())
 
 
 def _number(value: str, decimal: str) -> Decimal | None:
@@ -282,11 +283,11 @@ def _shown(value: str, other: str) -> str:
 
 def _breaks_lines(seen: Seen) -> DataError | None:
     """A level of several lines: a sentence, or lines that a stray quote has taken in."""
-    value = next((one for one in seen.values if "\n" in one or "\r" in one), None)
+    value = next((text for text in seen.values if "\n" in text or "\r" in text), None)
     if value is None:
         return None
-    said = f"holds a text of several lines, {value[:40]!r}, as where a quote is left open"
-    return _says(seen, said, "close the quote", names="it is a name")
+    flaw = f"holds a text of several lines, {value[:40]!r}, as where a quote is left open"
+    return _says(seen, flaw, "close the quote", names="it is a name")
 
 
 def _one_a_row(seen: Seen) -> DataError | None:
@@ -294,8 +295,8 @@ def _one_a_row(seen: Seen) -> DataError | None:
     n = len(seen.values)
     if n <= _FEWEST or 2 * n <= seen.count or n > MOST_LEVELS:
         return None
-    said = f"holds {n} different texts in {seen.count} rows, as names of things do"
-    return _says(seen, said, names="they are a category")
+    flaw = f"holds {n} different texts in {seen.count} rows, as names of things do"
+    return _says(seen, flaw, names="they are a category")
 
 
 NUMBERS: tuple[Rule, ...] = (_far_out, _beyond_exact, _counts_rows, _is_id, _are_days)

@@ -4,7 +4,7 @@ becomes. Shards' rows come as arrays, whose categories are numbers of levels.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,9 +49,9 @@ def features(columns: Sequence[np.ndarray], layout: Sequence[Column]) -> list[np
 
 def zero_one(codes: np.ndarray, levels: int) -> np.ndarray:
     """Whether codes (n,) are of each level but the first, (L - 1, n), NaN where a code is."""
-    found = (codes == np.arange(1, levels)[:, None]).astype(np.float64)
-    found[:, np.isnan(codes)] = np.nan
-    return found
+    indicators = (codes == np.arange(1, levels)[:, None]).astype(np.float64)
+    indicators[:, np.isnan(codes)] = np.nan
+    return indicators
 
 
 def target(values: np.ndarray, layout: Layout) -> np.ndarray:
@@ -64,7 +64,7 @@ def target(values: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def beside(role: str, values: np.ndarray, unit: float) -> np.ndarray:
-    """unit: the target's, by which it was divided; an offset is added to the predictor of what it became."""
+    """Of values (n,). unit: the target's, by which it was divided; an offset adds to that's predictor."""
     if role in ("offset", "exposure"):
         return np.asarray(np.log(values) if role == "exposure" else values) / unit
     return values
@@ -91,7 +91,9 @@ def _numbers(values: "pd.Series", column: Column) -> np.ndarray:
 
     if column.levels is None:
         return values.to_numpy(np.float64)
-    known: list[Any] = column.levels if column.text else [float(level) for level in column.levels]
+    known: list[str] | list[float] = (
+        column.levels if column.text else [float(level) for level in column.levels]
+    )
     codes = pd.Categorical(values.astype(str if column.text else np.float64), categories=known).codes
     if (codes < 0).any():
         raise DataError(f"column {column.name} holds other values than a moment ago; leave the file as it is")

@@ -51,12 +51,13 @@ class Formula:
     def term_of(self, column: str) -> str:
         """The term, as it is typed, that a column of the matrix is of."""
         for term in self.parsed:
-            factors = [one for one in term.factors if one.eval_method.value != "literal" or term.degree > 1]
-            shown = [self.names.shown(one.expr) for one in factors]
-            if re.fullmatch(":".join(rf"{re.escape(one)}(\[.*\])?" for one in shown), column):
+            several = term.degree > 1
+            factors = [factor for factor in term.factors if several or factor.eval_method.value != "literal"]
+            shown = [self.names.shown(factor.expr) for factor in factors]
+            if re.fullmatch(":".join(rf"{re.escape(name)}(\[.*\])?" for name in shown), column):
                 return ":".join(
-                    quoted(one) if factor.eval_method.value == "lookup" else one
-                    for one, factor in zip(shown, factors, strict=True)
+                    quoted(name) if factor.eval_method.value == "lookup" else name
+                    for name, factor in zip(shown, factors, strict=True)
                 )
         return column
 
@@ -64,7 +65,7 @@ class Formula:
 def centred(term: str) -> dict[str, str]:
     """The cubic splines of a term that add up to the intercept, and how each is written so that none does."""
     free = re.findall(r"(?:(?<=:)|^)c[rsc]\((?:(?!constraints=|:c[rsc]\().)*\)(?=:|$)", term)
-    return {one: f"{one[:-1]}, constraints='center')" for one in free}
+    return {spline: f"{spline[:-1]}, constraints='center')" for spline in free}
 
 
 def read(text: str, known: Sequence[str]) -> Formula:
@@ -74,11 +75,11 @@ def read(text: str, known: Sequence[str]) -> Formula:
     from formulaic.errors import FormulaicError  # late
 
     if name := looks_like(text, known):
-        said = f"has {name} without backticks; write `{name}` for the column"
+        fault = f"has {name} without backticks; write `{name}` for the column"
         wide = re.sub(r"\s*([-+*/:%()])\s*", r" \1 ", name).replace(" (", "(").strip()
         if wide != name and set(Names.of(wide, known, FUNCTIONS).columns) <= set(known):
-            said += f", or {wide} for what its signs mean"
-        raise _refused(text, said)
+            fault += f", or {wide} for what its signs mean"
+        raise _refused(text, fault)
     names = Names.of(text, known, FUNCTIONS)
     plain = masked(names.text)
     if "~" in plain:
@@ -93,8 +94,8 @@ def read(text: str, known: Sequence[str]) -> Formula:
     try:
         parsed = Parsed(names.text)
     except (FormulaicError, SyntaxError, ValueError) as error:
-        said = names.shown(_one_line(error))
-        raise _refused(text, f"cannot be read: {said}; write it {_EXAMPLE}") from error
+        fault = names.shown(_one_line(error))
+        raise _refused(text, f"cannot be read: {fault}; write it {_EXAMPLE}") from error
     if not isinstance(parsed, SimpleFormula):
         raise _refused(text, f"has several parts; write it {_EXAMPLE}")
     if not any(term.degree == 0 for term in parsed):
@@ -102,12 +103,12 @@ def read(text: str, known: Sequence[str]) -> Formula:
     columns: dict[str, bool] = {}  # whether they are categories alone
     for factor in {factor.expr: factor for term in parsed for factor in term.factors}.values():
         if factor.eval_method.value == "lookup":
-            found = [(names.column(factor.expr), False)]
+            pairs = [(names.column(factor.expr), False)]
         elif factor.eval_method.value == "python":
-            found = list(_named(text, factor.expr, names))
+            pairs = list(_named(text, factor.expr, names))
         else:
             continue
-        for name, category in found:
+        for name, category in pairs:
             if name not in known:
                 raise _unknown(text, name, known)
             if columns.setdefault(name, category) != category:
@@ -129,13 +130,13 @@ def _unknown(text: str, name: str, known: Sequence[str]) -> ConfigError:
 def _refuse_powers(text: str, plain: str, names: Names) -> None:
     """A power of a column alone is, to a formula, the column itself. plain: the text without its quotes."""
     if "^" in plain:
-        said = "has a ^; write I(x**2) for a power, and (a + b)**2 for interactions"
-        raise _refused(text, said)
+        fault = "has a ^; write I(x**2) for a power, and (a + b)**2 for interactions"
+        raise _refused(text, fault)
     before = ""
     while plain != before:
         plain, before = _CALL.sub("F", plain), plain
-    if found := re.search(r"([\w.]+)\s*\*\*\s*\d+", plain):
-        name = quoted(names.column(found[1])) if found[1] != "F" else "x"
+    if power := re.search(r"([\w.]+)\s*\*\*\s*\d+", plain):
+        name = quoted(names.column(power[1])) if power[1] != "F" else "x"
         raise _refused(text, f"has a power outside I(), which means {name} alone; write I({name}**2)")
 
 
@@ -152,7 +153,7 @@ def _named(text: str, expression: str, names: Names) -> Iterator[tuple[str, bool
         id(value)
         for node in ast.walk(tree)
         if _is_c(node)
-        for value in (*node.args[1:], *(one.value for one in node.keywords))
+        for value in (*node.args[1:], *(keyword.value for keyword in node.keywords))
     }
     for node in ast.walk(tree):
         if _is_c(node) and not (node.args and isinstance(node.args[0], ast.Name | ast.Compare)):
@@ -171,8 +172,8 @@ def _named(text: str, expression: str, names: Names) -> Iterator[tuple[str, bool
             if not (id(node) in codings and node.id in _CODINGS):
                 yield names.column(node.id), id(node) in coded
         elif not isinstance(node, _ALLOWED):
-            made = names.shown(ast.unparse(node))
-            raise _refused(text, f"has {made}, which is not read; make a column of it")
+            source = names.shown(ast.unparse(node))
+            raise _refused(text, f"has {source}, which is not read; make a column of it")
 
 
 def _is_c(node: ast.AST) -> TypeGuard[ast.Call]:
@@ -181,13 +182,13 @@ def _is_c(node: ast.AST) -> TypeGuard[ast.Call]:
 
 def matrix(text: str, sources: Sequence[Column], state: dict[str, Any]) -> "Matrix":
     """The matrix of a formula on these columns; read once, however many pieces a table has."""
-    return _matrix(text, json.dumps([asdict(one) for one in sources]), json.dumps(state))
+    return _matrix(text, json.dumps([asdict(column) for column in sources]), json.dumps(state))
 
 
 @functools.lru_cache(maxsize=8)
 def _matrix(text: str, sources: str, state: str) -> "Matrix":
-    columns = [Column(**one) for one in json.loads(sources)]
-    return Matrix(read(text, [one.name for one in columns]), columns, json.loads(state))
+    columns = [Column(**column) for column in json.loads(sources)]
+    return Matrix(read(text, [column.name for column in columns]), columns, json.loads(state))
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ class Matrix:
             for key, (_, state) in spec.encoder_state.items()
             if "categories" in state
         }
-        functions = {shown(key): one for key, one in spec.transform_state.items()}
+        functions = {shown(key): transform for key, transform in spec.transform_state.items()}
         state = {"functions": _plain(functions), "categories": _plain(kinds)}
         return cls(formula, sources, json.loads(json.dumps(state)))
 
@@ -217,24 +218,24 @@ class Matrix:
         Raises DataError naming the row for a number that is not finite, or beyond a spline's ends.
         """
         self._refuse_beyond(piece, what)
-        made = _built(self.formula, _typed(piece, self.sources), self.state, what)
-        _, *names = made.model_spec.column_names  # the first is the intercept
+        built = _built(self.formula, _typed(piece, self.sources), self.state, what)
+        _, *names = built.model_spec.column_names  # the first is the intercept
         names = [self.formula.names.shown(name.replace("[T.", "[")) for name in names]
-        found = pd.DataFrame(np.asarray(made, dtype=np.float64)[:, 1:], piece.index, names)
-        wrong = ~np.isfinite(found.to_numpy())
+        frame = pd.DataFrame(np.asarray(built, dtype=np.float64)[:, 1:], piece.index, names)
+        wrong = ~np.isfinite(frame.to_numpy())
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            value, name = found.iat[row, column], found.columns[column]
-            at = f"row {found.index[row]} (rows count from 0)"
+            value, name = frame.iat[row, column], frame.columns[column]
+            at = f"row {frame.index[row]} (rows count from 0)"
             raise DataError(f"{what}: {at}: {name} is {value}; mend the row or the formula")
-        return found
+        return frame
 
     def _refuse_beyond(self, piece: pd.DataFrame, what: str) -> None:
         for expression, state in self.state["functions"].items():
-            found = re.match(r"\w+\(\s*(?:`([^`]+)`|([\w.]+))\s*[,)]", expression)
-            if found is None or "lower_bound" not in state or "extrapolation" in expression:
+            match = re.match(r"\w+\(\s*(?:`([^`]+)`|([\w.]+))\s*[,)]", expression)
+            if match is None or "lower_bound" not in state or "extrapolation" in expression:
                 continue
-            name = found[1] or found[2]
+            name = match[1] or match[2]
             low, high, values = (state["lower_bound"], state["upper_bound"], piece[name].to_numpy(np.float64))
             beyond = (values < low) | (values > high)
             if beyond.any():
@@ -267,33 +268,33 @@ def _built(formula: Formula, piece: pd.DataFrame, state: dict[str, Any], what: s
             encoder_state=kinds,
         )
         with np.errstate(all="ignore"):  # numbers that are not finite are told by row
-            made = spec.get_model_matrix(piece.rename(columns=names.aliases), context=_OWN)
+            built = spec.get_model_matrix(piece.rename(columns=names.aliases), context=_OWN)
     except Exception as error:  # of functions that are given what they do not take
-        said = names.shown(_one_line(error))
-        raise _refused(formula.text, f"cannot be worked out of {what}: {said}") from error
-    if state and (new := {*map(names.shown, made.model_spec.transform_state)} - {*state["functions"]}):
-        said = f"was fitted by another version of flyrun, which kept nothing of {min(new)}; fit again"
-        raise _refused(formula.text, said)
-    return made
+        reason = names.shown(_one_line(error))
+        raise _refused(formula.text, f"cannot be worked out of {what}: {reason}") from error
+    if state and (new := {*map(names.shown, built.model_spec.transform_state)} - {*state["functions"]}):
+        reason = f"was fitted by another version of flyrun, which kept nothing of {min(new)}; fit again"
+        raise _refused(formula.text, reason)
+    return built
 
 
 def _typed(piece: pd.DataFrame, sources: list[Column]) -> pd.DataFrame:
     """Numbers as floats, categories with all levels of the table, the reference first."""
     columns: dict[str, Any] = {}
-    for one in sources:
-        values = piece[one.name]
-        if one.levels is None:
-            columns[one.name] = values.to_numpy(np.float64)
+    for source in sources:
+        values = piece[source.name]
+        if source.levels is None:
+            columns[source.name] = values.to_numpy(np.float64)
             continue
-        levels = one.levels
-        if not one.text:
+        levels = source.levels
+        if not source.text:
             by_number = {float(level): level for level in levels}
             values = values.astype(np.float64).map(by_number)
         codes = pd.Index(levels).get_indexer(values.astype(str))
-        columns[one.name] = pd.Categorical.from_codes(codes, categories=levels)
+        columns[source.name] = pd.Categorical.from_codes(codes, categories=levels)
         if (codes < 0).any():
             raise DataError(
-                f"column {one.name} holds other values than a moment ago; leave the file as it is"
+                f"column {source.name} holds other values than a moment ago; leave the file as it is"
             )
     return pd.DataFrame(columns, index=range(len(piece)))
 
@@ -315,12 +316,12 @@ def _numbered(values: Any) -> Any:
 
 
 def _one_line(error: Exception) -> str:
-    words = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split())
-    return words.replace("⧛", "").replace("⧚", "").rstrip(".")[:200]
+    line = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split())
+    return line.replace("⧛", "").replace("⧚", "").rstrip(".")[:200]
 
 
-def _refused(text: str, said: str) -> ConfigError:
-    return ConfigError(f"formula {text.strip()!r} {said}")
+def _refused(text: str, fault: str) -> ConfigError:
+    return ConfigError(f"formula {text.strip()!r} {fault}")
 
 
 def _some(names: Sequence[str]) -> str:

@@ -24,12 +24,12 @@ class Frame:
         self._frame = frame.reset_index(drop=True)
         self._frame.columns = [str(name) for name in frame.columns]
         about = [(name, str(dtype)) for name, dtype in self._frame.dtypes.items()]
-        found = hashlib.sha256(repr(about).encode())
+        hasher = hashlib.sha256(repr(about).encode())
         try:
-            found.update(hash_pandas_object(self._frame, index=False).to_numpy().tobytes())
+            hasher.update(hash_pandas_object(self._frame, index=False).to_numpy().tobytes())
         except TypeError as error:  # as of lists
             raise DataError(f"the frame: a column holds what is no number, word or date ({error})") from error
-        self.digest = found.hexdigest()
+        self.digest = hasher.hexdigest()
 
     def names(self) -> list[str]:
         """Of the columns."""
@@ -41,7 +41,7 @@ class Frame:
             yield self._frame[columns].iloc[first : first + rows]
 
 
-def find(path: Any) -> Frame | None:
+def find(path: object) -> Frame | None:
     """The frame that is held under this name."""
     return _HELD.get(str(path))
 

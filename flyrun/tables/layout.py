@@ -30,11 +30,11 @@ def plain(value: float) -> str:
 
 def in_order(levels: Iterable[str]) -> list[str]:
     """Levels by size where all are numbers, else in the alphabet's order."""
-    found = [*levels]
+    values = [*levels]
     try:
-        return sorted(found, key=lambda level: (float(level), level))
+        return sorted(values, key=lambda level: (float(level), level))
     except ValueError:
-        return sorted(found)
+        return sorted(values)
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Column:
     @property
     def encoded(self) -> list[str]:
         """Names of the columns that it becomes."""
-        return [self.name] if self.levels is None else [f"{self.name}[{one}]" for one in self.levels[1:]]
+        return [self.name] if self.levels is None else [f"{self.name}[{level}]" for level in self.levels[1:]]
 
 
 @dataclass
@@ -107,9 +107,9 @@ class Layout:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Layout":
         """Undo `asdict`."""
-        target, features = Column(**values["target"]), [Column(**one) for one in values["features"]]
-        sources = [Column(**one) for one in values.get("sources", ())]
-        beside = {role: Column(**one) for role, one in values["beside"].items()}
+        target, features = Column(**values["target"]), [Column(**column) for column in values["features"]]
+        sources = [Column(**column) for column in values.get("sources", ())]
+        beside = {role: Column(**column) for role, column in values["beside"].items()}
         return Layout(
             **{**values, "target": target, "features": features, "beside": beside, "sources": sources}
         )

@@ -19,8 +19,8 @@ _MOST_SHOWN = 12
 
 def needed(layout: Layout) -> list[str]:
     """Columns that rows must have for a prediction: what explains the target, offset, exposure, trials."""
-    beside = [one.name for role, one in layout.beside.items() if role != "weights"]
-    return list(dict.fromkeys([*(one.name for one in layout.columns), *beside]))
+    beside = [column.name for role, column in layout.beside.items() if role != "weights"]
+    return list(dict.fromkeys([*(column.name for column in layout.columns), *beside]))
 
 
 def lacking(layout: Layout, known: list[str], what: str, further: Sequence[str] = ()) -> None:
@@ -40,15 +40,15 @@ def checked(
     level that the fit has not seen, an exposure that is not above 0, or trials that are no whole numbers.
     """
     lacking(layout, [str(name) for name in frame.columns], what, further)
-    columns = {one.name: _checked(frame[one.name], one, what, place) for one in layout.columns}
+    columns = {column.name: _checked(frame[column.name], column, what, place) for column in layout.columns}
     columns |= {name: words(_filled(frame[name], what, place)) for name in further}
-    for role, one in layout.beside.items():
+    for role, column in layout.beside.items():
         if role == "weights":
             continue
-        values = columns[one.name] = _checked(frame[one.name], Column(one.name), what, place)
+        values = columns[column.name] = _checked(frame[column.name], Column(column.name), what, place)
         if role != "offset" and (refusal := domains.BESIDE[role].refusal(values.to_numpy())):
             at, rule = refusal
-            where = f"{place(values.index[at])}, column {one.name}"
+            where = f"{place(values.index[at])}, column {column.name}"
             raise DataError(f"{what}: {where} is {plain(values.iloc[at])}, but {rule}; mend it")
     return pd.DataFrame(columns, index=frame.index)
 
@@ -87,12 +87,12 @@ def _filled(values: pd.Series, what: str, place: Place) -> pd.Series:
 def words(values: pd.Series) -> pd.Series:
     """Values as a file's text has them: whole numbers without a point."""
     if is_number(values):
-        return pd.Series([str(one).removesuffix(".0") for one in values.tolist()], values.index)
+        return pd.Series([str(value).removesuffix(".0") for value in values.tolist()], values.index)
     return values.astype(str).str.strip()
 
 
 def _unknown(level: str, column: Column, what: str, at: str) -> DataError:
     levels = column.levels or []
     shown = listing(levels) if len(levels) <= _MOST_SHOWN else f"{', '.join(levels[:_MOST_SHOWN])}, …"
-    said = f"column {column.name} holds {level!r}{did_you_mean(level, levels)}, a level that the fit has not"
-    return DataError(f"{what}: {at}, {said} seen, so that nothing is known of it; it has seen {shown}")
+    fault = f"column {column.name} holds {level!r}{did_you_mean(level, levels)}, a level that the fit has not"
+    return DataError(f"{what}: {at}, {fault} seen, so that nothing is known of it; it has seen {shown}")

@@ -21,7 +21,7 @@ def are_numbers(levels: Collection[str]) -> bool:
 
 def typed_order(levels: Sequence[str], name: str, options: Table) -> str:
     """How an order of levels is typed, of those that begin with numbers by these."""
-    numbers = {level: found[0] for level in levels if (found := re.match(r"\d+", level))}
+    numbers = {level: match[0] for level in levels if (match := re.match(r"\d+", level))}
     if len(numbers) == len(levels):
         levels = sorted(levels, key=lambda level: int(numbers[level]))
     return options.say("order", f"{name}={','.join(map(listed, levels))}")
@@ -41,9 +41,9 @@ def not_in_order(levels: set[str], name: str, options: Table) -> str:
     unused, other = [level for level in order if level not in levels], sorted(levels - {*order})
     if not other:
         return ""
-    said = f"holds {other[0]!r}, which {options.say('order')} does not name"
+    fault = f"holds {other[0]!r}, which {options.say('order')} does not name"
     if len(levels) > _MOST_SHOWN:
-        return f"{said}, nor {len(levels) - len(order) - 1:,} more; leave {options.say('order')} out"
+        return f"{fault}, nor {len(levels) - len(order) - 1:,} more; leave {options.say('order')} out"
     for level in other:
         if (close := closest(level, unused)) is not None:
             order[order.index(close)] = level
@@ -51,4 +51,4 @@ def not_in_order(levels: set[str], name: str, options: Table) -> str:
         else:
             order.append(level)
     typed = options.say("order", f"{name}={','.join(map(listed, order))}")
-    return f"{said}; add it at its place, as in {typed}"
+    return f"{fault}; add it at its place, as in {typed}"

@@ -57,8 +57,8 @@ class Kept:
                 yield piece
             else:
                 index, columns = piece
-                found = {name: self._found(len(index), *column) for name, column in columns.items()}
-                yield pd.DataFrame(found, index=index)
+                arrays = {name: self._found(len(index), *column) for name, column in columns.items()}
+                yield pd.DataFrame(arrays, index=index)
 
     def _keep(self, piece: pd.DataFrame) -> None:
         if numbers_alone(piece):
@@ -71,21 +71,21 @@ class Kept:
 
     def _written(self, values: pd.Series) -> tuple[np.dtype, Any]:
         """Write a column; its numbers' type and, where they count words, these in the column's own type."""
-        words = None
+        texts = None
         if not isinstance(values.dtype, np.dtype) or values.dtype.kind not in "iufb":
-            codes, words = pd.factorize(values)
-            if len(words) > _MOST_WORDS or pd.api.types.infer_dtype(words) not in ("string", "empty"):
+            codes, texts = pd.factorize(values)
+            if len(texts) > _MOST_WORDS or pd.api.types.infer_dtype(texts) not in ("string", "empty"):
                 raise TypeError
-            values, words = pd.Series(codes), words.astype(values.dtype)
+            values, texts = pd.Series(codes), texts.astype(values.dtype)
         array = values.to_numpy()
         self.spool.write(array.tobytes())
-        return array.dtype, words
+        return array.dtype, texts
 
-    def _found(self, length: int, dtype: np.dtype, words: Any) -> Any:
+    def _found(self, length: int, dtype: np.dtype, texts: Any) -> Any:
         array = np.frombuffer(self.spool.read(length * dtype.itemsize), dtype)
-        if words is None:
+        if texts is None:
             return array
-        return pd.Categorical.from_codes(array, words).astype(words.dtype)
+        return pd.Categorical.from_codes(array, texts).astype(texts.dtype)
 
     def close(self) -> None:
         """Give the room back."""

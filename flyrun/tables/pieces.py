@@ -35,11 +35,11 @@ def names(path: Path, options: Table = _USUAL) -> list[str]:
     with _explained(path, options):
         if frames.find(path) is None:
             refuse_disguised(path)
-        found = _reader(path, options).names()
-    repeated = sorted(name for name, times in Counter(found).items() if times > 1)
+        columns = _reader(path, options).names()
+    repeated = sorted(name for name, times in Counter(columns).items() if times > 1)
     if repeated:
         raise DataError(f"{path}: two columns are called {repeated[0]!r}; give each a name of its own")
-    return found
+    return columns
 
 
 def pieces(
@@ -76,8 +76,8 @@ def _of_level(
     by, _, level = str(options.where).partition("=")
     every = replace(options, where=None, limit=None)
     for piece in pieces(path, [*dict.fromkeys([*columns, by])], every, {*text, by}):
-        if len(found := piece[(piece[by] == level).to_numpy(bool, na_value=False)]):
-            yield found if by in text else found[[*columns]]
+        if len(rows := piece[(piece[by] == level).to_numpy(bool, na_value=False)]):
+            yield rows if by in text else rows[[*columns]]
 
 
 def cell(what: Path | str, row: int, column: str, options: Table) -> str:
@@ -177,10 +177,10 @@ class _Parquet:
             for name in columns
             if types.is_dictionary(stored[name]) and not types.is_dictionary(now.field(name).type)
         }
-        words = {name for name in columns if name in text and types.is_integer(stored[name])}
+        integers = {name for name in columns if name in text and types.is_integer(stored[name])}
         for batch in self._batches(rows, columns):
             table = arrow.Table.from_batches([batch])
-            for name in named | words:
+            for name in named | integers:
                 cells = table[name].cast(arrow.string())
                 cells = cells.dictionary_encode() if name in named else cells
                 table = table.set_column(table.column_names.index(name), name, cells)
@@ -281,8 +281,8 @@ def _header(stream: Any, what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     shape, fortran, dtype = read(stream)
     if len(shape) not in (1, 2) or dtype.kind in "OcV":
         mend = f"; {PARTS}" if dtype.kind == "c" else ""
-        said = "must be numbers or text in one or two dimensions"
-        raise DataError(f"{what}: {said}, not {dtype} {shape}{mend}")
+        fault = "must be numbers or text in one or two dimensions"
+        raise DataError(f"{what}: {fault}, not {dtype} {shape}{mend}")
     return shape, fortran, dtype
 
 
@@ -295,15 +295,16 @@ def _tidied(piece: pd.DataFrame, text: Collection[str]) -> pd.DataFrame:
         if name in text:
             # a whole number beside missing ones is a float in its piece, and an integer in others
             if values.dtype.kind == "f":
-                words = pd.Series([str(one).removesuffix(".0") for one in values.to_numpy()], values.index)
+                spelled = [str(value).removesuffix(".0") for value in values.to_numpy()]
+                texts = pd.Series(spelled, values.index)
             else:
-                words = values.astype(str)
-            values = words.where(values.notna())
-        found = pd.api.types.infer_dtype(values) if values.dtype.kind == "O" else ""
-        if found == "string":
+                texts = values.astype(str)
+            values = texts.where(values.notna())
+        kind = pd.api.types.infer_dtype(values) if values.dtype.kind == "O" else ""
+        if kind == "string":
             values = values.str.strip()
             values = values.mask(values == "")
-        elif found in ("integer", "decimal"):
+        elif kind in ("integer", "decimal"):
             values = values.astype(np.float64)
         columns[name] = values
     tidied = pd.DataFrame(columns, index=piece.index)
@@ -311,10 +312,10 @@ def _tidied(piece: pd.DataFrame, text: Collection[str]) -> pd.DataFrame:
     return tidied
 
 
-def _without(words: Collection[str], piece: pd.DataFrame) -> pd.DataFrame:
+def _without(missing: Collection[str], piece: pd.DataFrame) -> pd.DataFrame:
     """The piece with these words missing, and the numbers that they are."""
     numbers = set()
-    for word in words:
+    for word in missing:
         with contextlib.suppress(ValueError):
             numbers.add(float(word))
-    return piece.mask(piece.isin([*words, *numbers]))
+    return piece.mask(piece.isin([*missing, *numbers]))

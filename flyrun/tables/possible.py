@@ -36,8 +36,8 @@ def refuse_impossible(piece: pd.DataFrame, options: Table, what: str) -> None:
         refusal = rules[role].refusal(values[role], trials, of)
         if refusal is not None:
             where = place(what, int(piece.index[refusal[0]]), options)
-            said = f"{role} {getattr(options, role)} is {plain(values[role][refusal[0]])}, but {refusal[1]}"
-            raise DataError(f"{what}: {where}, {said}; {_mend(role, options)}")
+            fault = f"{role} {getattr(options, role)} is {plain(values[role][refusal[0]])}, but {refusal[1]}"
+            raise DataError(f"{what}: {where}, {fault}; {_mend(role, options)}")
 
 
 def _mend(role: str, options: Table) -> str:
@@ -90,8 +90,8 @@ def refused_levels(
         return f"has {many} values, {shown}; {takes_two}: {mend}"
     if kind.ordered and text and not (ordered or are_numbers(levels)):
         mend = f"{typed_order(levels, name, options)}, or choose {models_as_typed(options, 'classes')}"
-        words = f"holds words, {listing(levels[:3])}, whose order the file does not tell"
-        return f"{words}; write them lowest first, as in {mend}"
+        fault = f"holds words, {listing(levels[:3])}, whose order the file does not tell"
+        return f"{fault}; write them lowest first, as in {mend}"
     return ""
 
 

@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"[^\W\d][\w.]*")
 
 def masked(text: str) -> str:
     """The text at its length, with _ for each letter within quotes or backticks."""
-    return _QUOTED.sub(lambda found: re.sub(r"(?s)(?<=.).(?=.)", "_", found[0]), text)
+    return _QUOTED.sub(lambda match: re.sub(r"(?s)(?<=.).(?=.)", "_", match[0]), text)
 
 
 def quoted(name: str) -> str:
@@ -43,18 +43,18 @@ class Names:
         while start in text or any(start in name for name in known):
             start += "_"
         columns, aliases = dict[str, None](), dict[str, str]()
-        aliased = {*functions, *(found["quoted"] for found in _TOKEN.finditer(text))}
+        aliased = {*functions, *(match["quoted"] for match in _TOKEN.finditer(text))}
 
-        def alias(found: re.Match[str]) -> str:
-            name = found["quoted"] or found["name"]
-            if name is None or found["called"] or (keyword.iskeyword(name) and name not in known):
-                return found[0]
-            argument = text[: found.start()].rstrip().endswith((",", "="))
-            if not found["quoted"] and argument and name in functions:  # as in C(sex, Sum)
-                return found[0]
+        def alias(match: re.Match[str]) -> str:
+            name = match["quoted"] or match["name"]
+            if name is None or match["called"] or (keyword.iskeyword(name) and name not in known):
+                return match[0]
+            argument = text[: match.start()].rstrip().endswith((",", "="))
+            if not match["quoted"] and argument and name in functions:  # as in C(sex, Sum)
+                return match[0]
             columns[name] = None
             if name not in aliased:
-                return found[0]
+                return match[0]
             return aliases.setdefault(name, f"{start}{len(aliases)}_")
 
         return cls(_TOKEN.sub(alias, text), tuple(columns), aliases)

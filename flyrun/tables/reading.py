@@ -56,11 +56,11 @@ class Reading:
         asked, what = self.config, str(self.path)
         if self.formula is None:
             return scan(self._kept, self.target, self.features, asked, what, self._spelled)
-        own = tuple(dict.fromkeys([*asked.categorical, *self.formula.categories]))
-        asked = replace(asked, categorical=own)
-        found = scan(self._kept, self.target, self.features, asked, what, self._spelled)
-        rows = [piece for piece, _ in usable(self._kept.again(found.text), asked, what, found.text)]
-        return of_formula(self.formula, found, pd.concat(rows), what)
+        categories = tuple(dict.fromkeys([*asked.categorical, *self.formula.categories]))
+        asked = replace(asked, categorical=categories)
+        layout = scan(self._kept, self.target, self.features, asked, what, self._spelled)
+        rows = [piece for piece, _ in usable(self._kept.again(layout.text), asked, what, layout.text)]
+        return of_formula(self.formula, layout, pd.concat(rows), what)
 
     def encoded(self, layout: Layout) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Features (n, D), and target with what is beside, (n, 1 + B), of some rows at a time, in order."""
@@ -71,15 +71,16 @@ class Reading:
         return in_order(lambda piece: encode(piece, layout), pieces, cores())
 
 
-def of_formula(formula: "Formula", found: Layout, table: pd.DataFrame, what: str) -> Layout:
+def of_formula(formula: "Formula", layout: Layout, table: pd.DataFrame, what: str) -> Layout:
     """The layout of a formula's matrix, of a whole table whose own columns are found.
 
     DataError for a column of it that is the same in every row, or whose name another has.
     """
     from flyrun.tables.formula import Matrix  # late: as above
 
-    matrix = Matrix.of(formula, found.features, table)
-    weights = copies({role: table[one.name].to_numpy(np.float64) for role, one in found.beside.items()})
+    matrix = Matrix.of(formula, layout.features, table)
+    beside = {role: table[column.name].to_numpy(np.float64) for role, column in layout.beside.items()}
+    weights = copies(beside)
     moments: dict[str, Moments] = {}
     low, high = (np.full(0, math.nan) for _ in range(2))
     two: np.ndarray = np.full(0, True)
@@ -95,16 +96,18 @@ def of_formula(formula: "Formula", found: Layout, table: pd.DataFrame, what: str
         two &= ((low == ends[0]) | (low == ends[1])) & ((high == ends[0]) | (high == ends[1]))
         low, high = ends
         two &= ((values == low) | (values == high)).all(axis=0)
-        for one, column in zip(moments.values(), values.T, strict=True):
-            one.add(column, None if weights is None else weights[start : start + len(column)])
+        for numbers, column in zip(moments.values(), values.T, strict=True):
+            numbers.add(column, None if weights is None else weights[start : start + len(column)])
     columns = []
-    for k, (name, one) in enumerate(moments.items()):
+    for k, (name, numbers) in enumerate(moments.items()):
         lowest, highest = float(low[k]), float(high[k])
         if lowest == highest:
             raise DataError(f"{what}: {name} of the formula is {lowest:g} in every row; leave the term out")
-        mean, sd = (lowest, highest - lowest) if two[k] else (one.mean, math.sqrt(one.variance))
+        mean, sd = (lowest, highest - lowest) if two[k] else (numbers.mean, math.sqrt(numbers.variance))
         columns.append(Column(name, mean=mean, sd=sd, low=lowest, high=highest))
-    return replace(found, features=columns, formula=formula.text, sources=found.features, state=matrix.state)
+    return replace(
+        layout, features=columns, formula=formula.text, sources=layout.features, state=matrix.state
+    )
 
 
 def _columns(config: Table, path: Path) -> tuple[str, list[str]]:

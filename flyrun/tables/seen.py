@@ -58,7 +58,7 @@ class Lone:
     high: float = -math.inf
 
     def add(self, values: np.ndarray, low: float, high: float) -> None:
-        """Take numbers, none of them missing, from low to high."""
+        """Take numbers (n,), none of them missing, from low to high."""
         if low == high:
             self._count(low, len(values))
             return
@@ -77,9 +77,8 @@ class Lone:
     def far_out(self) -> tuple[float, int, float, float] | None:
         """(value, rows, lowest and highest other) of an extreme that is far from all others."""
         for value, count in self.counts.items():
-            others = [
-                one for one in (*self.counts, self.low, self.high) if one != value and math.isfinite(one)
-            ]
+            ends = (*self.counts, self.low, self.high)
+            others = [end for end in ends if end != value and math.isfinite(end)]
             low, high = min(others, default=value), max(others, default=value)
             if max(low - value, value - high) > 2.0 * (high - low):
                 return value, count, low, high
@@ -175,14 +174,14 @@ class Seen:
     def follow(self, values: pd.Series, numbers: bool) -> None:
         """Compare numbers with their rows' own, where this is asked for."""
         if self.shifts is not None:
-            found = values - values.index if numbers else [math.nan]
-            self.shifts |= set(np.unique(found)[:2].tolist())
+            shifts = values - values.index if numbers else [math.nan]
+            self.shifts |= set(np.unique(shifts)[:2].tolist())
 
     @property
     def spreads(self) -> bool:
         """Whether its numbers differ by more than what rounding does to their last digits."""
-        found = self.standing
-        return math.sqrt(found.variance) > max(_LEAST_SD, _LEAST_RELATIVE_SD * abs(found.mean))
+        moments = self.standing
+        return math.sqrt(moments.variance) > max(_LEAST_SD, _LEAST_RELATIVE_SD * abs(moments.mean))
 
     def levels(self) -> list[str]:
         """Its different values as text: in the file's order, of numbers in theirs, else in the alphabet's."""
@@ -197,9 +196,9 @@ class Seen:
         """What it is in an error's line."""
         return self.options.role(self.name)
 
-    def error(self, said: str) -> DataError:
+    def error(self, fault: str) -> DataError:
         """One line of a column."""
-        return DataError(f"{self.what}: {self.role} {self.name} {said}")
+        return DataError(f"{self.what}: {self.role} {self.name} {fault}")
 
     def without(self) -> str:
         """The remedy for a column that is of no use."""
@@ -219,7 +218,7 @@ def one_of(remedies: list[str]) -> str:
 
 
 def _of_thousands(values: np.ndarray) -> bool:
-    """Whether no number below 1000 speaks against points that part thousands, as in 1.304 beside 300."""
+    """Whether no number (n,) below 1000 speaks against points that part thousands, as in 1.304 beside 300."""
     near = values[:_LOOKED_AT]
     return all(
         bool(np.all((np.abs(some) >= 1.0) | (some == 0.0)))

@@ -99,15 +99,15 @@ class TextTable:
         # Without a header pandas renames no column that occurs twice; a word in it is no missing value.
         how = {"sep": self.separator, "header": None, "nrows": 1, "dtype": str, "na_filter": False}
         head = pd.read_csv(self.path, **how, **self.options)
-        found = [str(name).strip() for name in head.iloc[0]]
-        there = Counter(found)
-        for k, name in enumerate(found):
+        names = [str(name).strip() for name in head.iloc[0]]
+        there = Counter(names)
+        for k, name in enumerate(names):
             if not name:
-                found[k] = f"Unnamed: {k}"
-                while there[found[k]]:
-                    found[k] += ".1"
-                there[found[k]] += 1
-        return found
+                names[k] = f"Unnamed: {k}"
+                while there[names[k]]:
+                    names[k] += ".1"
+                there[names[k]] += 1
+        return names
 
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
         """These columns, or all, those in `text` as strings, about `rows` rows at a time, with attrs[ZEROS].
@@ -115,11 +115,11 @@ class TextTable:
         Raises DataError for a quote that takes in rows, ValueError for rows longer than the header.
         """
         # Told to use some columns, pandas would cut rows that are longer than the header: see `_parsed`.
-        found = self.names()
-        how = self.options | self._missing(found)
+        names = self.names()
+        how = self.options | self._missing(names)
         how |= {
             "sep": self.separator,
-            "names": found,
+            "names": names,
             "dtype": dict.fromkeys(text, str),
             "index_col": False,
             "low_memory": False,
@@ -158,12 +158,12 @@ class TextTable:
         ascii_too = bytes(range(128)).decode(self.encoding, "replace") == "".join(map(chr, range(128)))
         return self.encoding == "utf-8" or (ascii_too and len(upper) == 128)
 
-    def _missing(self, found: list[str]) -> dict[str, Any]:
+    def _missing(self, names: list[str]) -> dict[str, Any]:
         """Which words are missing values: in columns that are said to be categories only those of `na`."""
-        words, own = [*_MISSING, *self.table.na], ["", *self.table.na]
+        usual, typed = [*_MISSING, *self.table.na], ["", *self.table.na]
         kept = self.table.categorical
-        by_name = {name: own if name in kept else words for name in found}
-        return {"keep_default_na": False, "na_values": by_name if kept else words}
+        by_name = {name: typed if name in kept else usual for name in names}
+        return {"keep_default_na": False, "na_values": by_name if kept else usual}
 
     def _one_by_one(self, rows: int, how: dict[str, Any]) -> Iterator[pd.DataFrame]:
         zeros = ALL if self._has_zeros_ahead() else ()
@@ -201,13 +201,13 @@ class TextTable:
         """Whether a cell of column `at` is the rest of a row, rows, and the beginning of one."""
         first, *rows, last = (line.split(self.separator) for line in text.splitlines())
         whole = len(first) == len(numbers) - at and len(last) == at + 1
-        begun = [[*one, *[""] * at] for one in rows if len(one) == len(numbers)] + [last] * whole
+        begun = [[*row, *[""] * at] for row in rows if len(row) == len(numbers)] + [last] * whole
         return any(
             all(
                 kind(cell.strip(), self.table.decimal) == "number"
-                for cell in itertools.compress(one, numbers)
+                for cell in itertools.compress(row, numbers)
             )
-            for one in begun
+            for row in begun
         )
 
     def _next(self, reader: Any) -> pd.DataFrame | None:
@@ -261,8 +261,8 @@ def _longest(lines: bytes, separator: bytes) -> int:
 
 
 def _zeros_ahead(lines: bytes, before: bytes) -> np.ndarray:
-    """Places of zeros that a digit follows and that begin a line, or follow one of these bytes or a blank."""
-    text, found = np.frombuffer(b"\n" + lines, np.uint8), []
+    """Places (m,) of zeros before a digit that begin a line, or follow one of these bytes or a blank."""
+    text, places = np.frombuffer(b"\n" + lines, np.uint8), []
     if b" " in lines:
         before += b" "
     for first in range(0, len(lines) - 1, _BLOCK):
@@ -273,8 +273,8 @@ def _zeros_ahead(lines: bytes, before: bytes) -> np.ndarray:
         begins &= some[1:-1] == 48
         begins &= some[2:] - np.uint8(48) < 10
         if begins.any():
-            found.append(first + np.flatnonzero(begins))
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+            places.append(first + np.flatnonzero(begins))
+    return np.concatenate(places) if places else np.empty(0, np.int64)
 
 
 def _zero_columns(lines: bytes, separator: bytes) -> set[int]:
