@@ -56,7 +56,9 @@ class _Regression(BaseEstimator):
     def _takes(self, domain: Domain) -> bool:
         return domain.classes > 0 if self._classes else not domain.has_chance
 
-    def _draw(self, x: np.ndarray, target: Any, model: str, sample_weight: Any) -> None:
+    def _draw(
+        self, x: np.ndarray, target: np.ndarray | pd.Categorical, model: str, sample_weight: Any
+    ) -> None:
         """Draw from the posterior of features (N, D) and a column of targets."""
         of_columns = [str(name) for name in getattr(self, "feature_names_in_", [])]
         of_columns = of_columns or [f"x{d}" for d in range(x.shape[1])]
@@ -75,33 +77,35 @@ class _Regression(BaseEstimator):
             table["weights"] = weights
         try:
             with frames.held(frame) as name:
-                made = self._answer(name, aim, model, table)
+                answer = self._answer(name, aim, model, table)
         except FlyrunError as error:
             raise ValueError(str(error)) from error
-        if made.doubt:
-            warnings.warn(made.doubt.replace("--budget", "budget"), ConvergenceWarning, stacklevel=3)
+        if answer.doubt:
+            warnings.warn(answer.doubt.replace("--budget", "budget"), ConvergenceWarning, stacklevel=3)
 
     def _answer(self, name: str, aim: str, model: str, table: dict[str, Any]) -> engine.Answer:
-        priors = tuple(typed_prior(term, one) for term, one in (self.priors or {}).items())
+        priors = tuple(typed_prior(term, prior) for term, prior in (self.priors or {}).items())
         settings: dict[str, Any] = {"prior_scale": self.prior_scale, "budget": Budget(self.budget)}
         asked = question.of(Request(name, aim, model=model, table=table, priors=priors, **settings))
-        made = engine.answer(asked, Clock().spent(asked.request.budget), seed=self.seed)
-        one = asked.family
-        fitted = predict.of_draws(asked.layout, one.link, one, {"model": model}, made.even)
+        answer = engine.answer(asked, Clock().spent(asked.request.budget), seed=self.seed)
+        fitted = predict.of_draws(
+            asked.layout, asked.family.link, asked.family, {"model": model}, answer.even
+        )
         fitted = fitted.thinned(min(self.draws, len(fitted.beta)))
         self._layout, self._family = asked.layout, model  # a family holds functions, which cannot be stored
         self.draws_, self.noise_ = fitted.beta, fitted.aux
-        self.how_ = made.how
-        return made
+        self.how_ = answer.how
+        return answer
 
     def _fitted(self) -> predict.Fitted:
-        one = family(self._family)
-        return predict.Fitted(self._layout, one.link, one, {"model": self._family}, self.draws_, self.noise_)
+        model_family, settings = family(self._family), {"model": self._family}
+        drawn = self.draws_, self.noise_
+        return predict.Fitted(self._layout, model_family.link, model_family, settings, *drawn)
 
     def _rows(self, X: Any) -> pd.DataFrame:
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=np.float64)
-        return pd.DataFrame(x[:, self._kept], columns=[one.name for one in self._layout.features])
+        return pd.DataFrame(x[:, self._kept], columns=[column.name for column in self._layout.features])
 
     def _whole(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slopes (..., D) of all columns and intercepts (...) of coefficients (..., D' + 1) of those kept."""
@@ -143,9 +147,9 @@ class FlyrunClassifier(ClassifierMixin, _Regression):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y holds 1 class; a classifier needs 2 or more")
-        words = [str(one) for one in self.classes_]
-        target = pd.Categorical.from_codes(codes, words, ordered=True)
-        self._draw(x, target, self._model("logistic" if len(words) == 2 else "softmax"), sample_weight)
+        levels = [str(label) for label in self.classes_]
+        target = pd.Categorical.from_codes(codes, levels, ordered=True)
+        self._draw(x, target, self._model("logistic" if len(levels) == 2 else "softmax"), sample_weight)
         beta = self.draws_.mean(axis=0)
         if self._layout.task == "ordered":
             cuts = family(self._family).read(self.noise_).mean(axis=0)
@@ -190,11 +194,11 @@ class FlyrunRegressor(RegressorMixin, _Regression):
         self.intercept_ = float(intercept)
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """(N,): the expected targets, averaged over draws; return_std: and the sds of new targets, (N,)."""
-        rows, one = self._rows(X), self._fitted()
+        rows, fitted = self._rows(X), self._fitted()
         with np.errstate(over="ignore"):  # far out it is inf
-            mean = np.concatenate([block.mean(axis=0)[:, 0] for block in predict.means(one, rows)])
+            mean = np.concatenate([block.mean(axis=0)[:, 0] for block in predict.means(fitted, rows)])
         if not return_std:
             return mean
-        return mean, predict.predicted(one, rows, "response", seed=self.seed)["sd"].to_numpy()
+        return mean, predict.predicted(fitted, rows, "response", seed=self.seed)["sd"].to_numpy()

@@ -68,7 +68,7 @@ def fit(
             model=model,
             table=settings,
             prior_scale=prior_scale,
-            priors=tuple(typed_prior(term, one) for term, one in (priors or {}).items()),
+            priors=tuple(typed_prior(term, prior) for term, prior in (priors or {}).items()),
             budget=Budget(budget),
             name=name,
             results_dir=results_dir,
@@ -76,12 +76,12 @@ def fit(
             groups=groups,
         )
         answer = _answer(request)
-    made = Fit(stored.write(answer), data, folder)
+    fitted = Fit(stored.write(answer), data, folder)
     if folder is None:  # which may be looked into later
-        made.write_report()
+        fitted.write_report()
     if answer.doubt:
         warnings.warn(f"{answer.doubt}: see checks()", stacklevel=2)
-    return made
+    return fitted
 
 
 def _answer(request: Request) -> engine.Answer:
@@ -135,8 +135,8 @@ class Fit:
         rows = pd.DataFrame(ratios.beside(self._about["coefficients"], beta, link, layout)).set_index(
             rows.index
         )
-        found = rows[[name, f"{name}_q03", f"{name}_q97"]].dropna()
-        return found.set_axis([name, "q03", "q97"], axis=1)
+        columns = rows[[name, f"{name}_q03", f"{name}_q97"]].dropna()
+        return columns.set_axis([name, "q03", "q97"], axis=1)
 
     def predict(
         self,
@@ -172,8 +172,8 @@ class Fit:
         effects = stored_effects.read(self.folder / run_files.POSTERIOR, self._about["settings"])
         if not effects:
             raise ConfigError("groups: the fit has none; (1 | COLUMN) in its formula makes groups")
-        tables = [one.table() for one in effects]
-        return tables[0] if len(tables) == 1 else pd.concat(tables, keys=[one.bar.group for one in effects])
+        tables, names = [factor.table() for factor in effects], [factor.bar.group for factor in effects]
+        return tables[0] if len(tables) == 1 else pd.concat(tables, keys=names)
 
     def comparisons(self, column: str, interval: float = 0.94, kind: str = "mean") -> "pd.DataFrame":
         """By how much the expected target changes with a column, averaged over the fit's rows.
@@ -251,19 +251,19 @@ class Fit:
         return f"<p>{self._about['how']}</p>{table}"
 
 
-def difference(one: loo.Loo, other: loo.Loo) -> loo.Difference:
+def difference(first: loo.Loo, other: loo.Loo) -> loo.Difference:
     """The elpd of one fit's `loo()` less that of another, with its standard error.
 
     Raises ConfigError where they are not of the same rows.
     """
-    return loo.difference(one, other)
+    return loo.difference(first, other)
 
 
-def _warned(found: "pd.DataFrame") -> "pd.DataFrame":
+def _warned(table: "pd.DataFrame") -> "pd.DataFrame":
     """The same, with a warning where its numbers are not finite."""
-    if note := predict.overflow(found):
+    if note := predict.overflow(table):
         warnings.warn(note, stacklevel=3)
-    return found
+    return table
 
 
 @contextlib.contextmanager
@@ -281,17 +281,17 @@ def _settings(table: Mapping[str, Any]) -> dict[str, Any]:
     known = {*ROLES, *LISTS, "order", "missing", "decimal", "encoding", "rows"}
     if unknown := sorted(set(table) - known):
         raise TypeError(f"fit: unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    found = dict(table)
-    if isinstance(reference := found.get("reference"), Mapping):
-        found["reference"] = [f"{name}={level}" for name, level in reference.items()]
-    if isinstance(order := found.get("order"), Mapping):
-        found["order"] = [
+    options = dict(table)
+    if isinstance(reference := options.get("reference"), Mapping):
+        options["reference"] = [f"{name}={level}" for name, level in reference.items()]
+    if isinstance(order := options.get("order"), Mapping):
+        options["order"] = [
             f"{name}={','.join(map(listed, map(str, levels)))}" for name, levels in order.items()
         ]
-    found = {key: _several(value) if key in (*LISTS, "order") else value for key, value in found.items()}
-    if "rows" in found:
-        found["limit"] = found.pop("rows")
-    return found
+    options = {key: _several(value) if key in (*LISTS, "order") else value for key, value in options.items()}
+    if "rows" in options:
+        options["limit"] = options.pop("rows")
+    return options
 
 
 def _several(value: str | Sequence[str]) -> tuple[str, ...]:
