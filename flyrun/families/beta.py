@@ -35,9 +35,9 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
     bent_m, bent_k = trigamma(1.0 + m), trigamma(1.0 + k)
     by_mean, rise, step = by_m - by_k, m * by_m + k * by_k, phi * spread
     mixed = step * (m * bent_m - k * bent_k - by_mean)
-    bend = 2.0 * spread - step * (rest - mean) * by_mean + step * step * (bent_m + bent_k)
+    curvature = 2.0 * spread - step * (rest - mean) * by_mean + step * step * (bent_m + bent_k)
     slopes = (rest - mean + step * by_mean, rise)
-    return slopes, ((bend, mixed), (mixed, m * m * bent_m + k * k * bent_k - rise))
+    return slopes, ((curvature, mixed), (mixed, m * m * bent_m + k * k * bent_k - rise))
 
 
 def alone(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
@@ -54,7 +54,7 @@ def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Deri
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The log odds of the mean, and φ by the variance."""
+    """The log odds of the mean, and log φ by the variance, (2,)."""
     mean = np.average(y, weights=weights)
     spread, variance = mean * (1.0 - mean), max(np.average((y - mean) ** 2, weights=weights), 1e-12)
     phi = np.clip(spread / variance - 1.0, 0.1, 1e6)

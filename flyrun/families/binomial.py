@@ -24,13 +24,13 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The log odds of all rows together."""
+    """The log odds of all rows together, (1,)."""
     hits, tries = weights @ y + 0.5, weights @ trials + 1.0
     return np.array([np.log(hits / (tries - hits)) - np.average(offset, weights=weights)])
 
 
 def successes(rng: np.random.Generator, trials: Numbers, chance: Numbers) -> np.ndarray:
-    """Successes among so many trials, which NumPy's own has below 2^63 alone; beyond, as Poisson's counts."""
+    """Successes among so many trials, (n, ...): NumPy's below 2^63 trials; beyond, as Poisson's counts."""
     many, chance = np.broadcast_arrays(np.asarray(trials, np.float64), chance)
     large = many > _LARGE
     drawn = np.asarray(rng.binomial(np.where(large, 0.0, many).astype(np.int64), chance), np.float64)

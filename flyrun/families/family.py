@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -101,7 +101,7 @@ def _no_auxiliary(levels: int, sd: float) -> tuple[Auxiliary, ...]:
 
 
 def exponentials(a: np.ndarray) -> np.ndarray:
-    """What people read of auxiliary numbers a, (..., A), that are all logarithms."""
+    """What people read, (..., A), of auxiliary numbers a, (..., A), that are all logarithms."""
     return np.exp(a)
 
 
@@ -140,14 +140,14 @@ class Family:
     log_density: Callable[[Numbers, Numbers, Sequence[Numbers]], Numbers]
     derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives]
     start: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-    draw: Callable[[np.random.Generator, Any, Sequence[Numbers]], Numbers]
+    draw: Callable[[np.random.Generator, Numbers, Sequence[Numbers]], Numbers]
     auxiliary: Callable[[int, float], tuple[Auxiliary, ...]] = _no_auxiliary
     alone: Callable[[Numbers, Numbers, Sequence[Numbers]], Numbers] = _nothing
     alone_derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives] | None = None
     slopes_into: Callable[[Numbers, Numbers, Sequence[Numbers], np.ndarray], None] | None = None
     read: Callable[[np.ndarray], np.ndarray] = exponentials
     unread: Callable[[np.ndarray], np.ndarray] = np.log
-    constant: Callable[[np.ndarray, Any], np.ndarray | float] = lambda y, trials: 0.0
+    constant: Callable[[np.ndarray, Numbers], np.ndarray | float] = lambda y, trials: 0.0
     linear: Callable[[int], int] = lambda levels: 1
     contrasts: Callable[[int], np.ndarray] | None = None
     intercept: bool = True

@@ -38,7 +38,7 @@ def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Deri
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The log of the mean, by e^offset; α = 1."""
+    """The log of the mean, by e^offset; α = 1; (2,)."""
     return np.array([np.log((weights @ y) / (weights @ np.exp(offset))), 0.0])
 
 

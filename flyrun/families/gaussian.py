@@ -22,7 +22,7 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Mean and log sd."""
+    """Mean and log sd, (2,)."""
     mean = np.average(y - offset, weights=weights)
     square = np.average((y - offset - mean) ** 2, weights=weights)
     return np.array([mean, 0.5 * np.log(max(square, 1e-20))])

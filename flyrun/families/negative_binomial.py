@@ -29,10 +29,10 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
     """Of that part, by η and log φ."""
     phi, share = np.exp(p[1]), sigmoid(p[0] - p[1])  # μ/(φ + μ)
     whole, rise = y + phi, phi * softplus(p[0] - p[1])
-    bend = whole * share * (1.0 - share)
-    mixed = phi * share - bend
+    curvature = whole * share * (1.0 - share)
+    mixed = phi * share - curvature
     slopes = (y - whole * share, whole * share - rise)
-    return slopes, ((bend, mixed), (mixed, rise - 2.0 * phi * share + bend))
+    return slopes, ((curvature, mixed), (mixed, rise - 2.0 * phi * share + curvature))
 
 
 def alone(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
@@ -49,7 +49,7 @@ def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Deri
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """As of Poisson's counts; φ = 1."""
+    """As of Poisson's counts; φ = 1; (2,)."""
     return np.append(poisson.start(y, trials, offset, weights), 0.0)
 
 

@@ -42,7 +42,7 @@ def _pulls(y: Numbers, p: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
 
 
 def slopes_into(y: Numbers, trials: Numbers, p: Sequence[Numbers], out: np.ndarray) -> None:
-    """Slopes by η and a into out[0] … out[A]."""
+    """Slopes by η and a into out[0] … out[A], (A + 1, ...)."""
     by_upper, by_lower = _pulls(y, p)
     out[0], out[1] = -by_upper - by_lower, by_upper + by_lower
     for k in range(1, len(p) - 1):
@@ -62,7 +62,7 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
     rises = [-1.0, 1.0, *((y >= k) * gap for k, gap in enumerate(gaps, 1))]  # of u
     falls = [-1.0, 1.0, *((y > k) * gap for k, gap in enumerate(gaps, 1))]  # of l
     slopes = tuple(by_upper * u + by_lower * v for u, v in zip(rises, falls, strict=True))
-    bends = tuple(
+    curvatures = tuple(
         tuple(
             of_upper * rises[j] * rises[m]
             + of_lower * falls[j] * falls[m]
@@ -72,11 +72,11 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
         )
         for j in range(len(p))
     )
-    return slopes, bends
+    return slopes, curvatures
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """η = 0, and the cutpoints of all rows together."""
+    """η = 0, and the cutpoints of all rows together, (A + 1,)."""
     each = np.bincount(y.astype(int), weights)
     below = np.cumsum(each + 0.5)[:-1] / (weights.sum() + 0.5 * len(each))
     cuts = np.log(below / (1.0 - below)) + np.average(offset, weights=weights)
@@ -87,19 +87,19 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
     """Class numbers."""
     noisy = p[0] + rng.logistic(size=np.shape(p[0]))
     cut, above = p[1], 1.0 * (noisy > p[1])
-    for one in p[2:]:
-        cut = cut + np.exp(one)
+    for log_gap in p[2:]:
+        cut = cut + np.exp(log_gap)
         above = above + (noisy > cut)
     return above
 
 
 def read(a: np.ndarray) -> np.ndarray:
-    """The cutpoints."""
+    """The cutpoints, (..., A), of a (..., A)."""
     return np.cumsum(np.concatenate([a[..., :1], np.exp(a[..., 1:])], axis=-1), axis=-1)
 
 
 def unread(cutpoints: np.ndarray) -> np.ndarray:
-    """The first cutpoint, and the logs of the distances."""
+    """The first cutpoint, and the logs of the distances, (..., A)."""
     return np.concatenate([cutpoints[..., :1], np.log(np.diff(cutpoints))], axis=-1)
 
 

@@ -26,12 +26,12 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The log of the mean count, by e^offset."""
+    """The log of the mean count, by e^offset, (1,)."""
     return np.array([np.log((weights @ y + 0.1) / (weights @ np.exp(offset) + 0.1))])
 
 
 def counts(rng: np.random.Generator, mean: Numbers) -> np.ndarray:
-    """Counts of means from 0 to inf, of which an infinite one gives inf.
+    """Counts of means from 0 to inf, of their shape, (n, ...), of which an infinite one gives inf.
 
     Large ones are drawn by a normal of the same mean and variance: NumPy's own end at 2^63.
     """

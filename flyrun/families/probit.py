@@ -18,12 +18,12 @@ def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
 def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By η."""
     hit, miss = mills(p[0]), mills(-p[0])
-    bend = y * hit * (hit + p[0]) + (trials - y) * miss * (miss - p[0])
-    return (y * hit - (trials - y) * miss,), ((bend,),)
+    curvature = y * hit * (hit + p[0]) + (trials - y) * miss * (miss - p[0])
+    return (y * hit - (trials - y) * miss,), ((curvature,),)
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The probit of all rows together."""
+    """The probit of all rows together, (1,)."""
     share = (weights @ y + 0.5) / (weights @ trials + 1.0)
     return np.array([ndtri(share) - np.average(offset, weights=weights)])
 

@@ -30,13 +30,13 @@ def contrasts(levels: int) -> np.ndarray:
 def _parts(y: Numbers, p: Sequence[Numbers]) -> tuple[np.ndarray, np.ndarray, np.ndarray, Numbers]:
     """H, its rows at y, (K−1, …), the classes' chances, (K, …), and log P(y)."""
     basis = helmert(len(p) + 1)
-    own = np.moveaxis(basis[np.asarray(y, np.int64)], -1, 0)
+    at_y = np.moveaxis(basis[np.asarray(y, np.int64)], -1, 0)
     eta = np.tensordot(basis, np.stack(np.broadcast_arrays(*p)), 1)
     highest = eta.max(axis=0)
     chances = np.exp(eta - highest)
     total = chances.sum(axis=0)
-    log_own = sum(one * value for one, value in zip(own, p, strict=True)) - highest - np.log(total)
-    return basis, own, chances / total, log_own
+    log_own = sum(h * value for h, value in zip(at_y, p, strict=True)) - highest - np.log(total)
+    return basis, at_y, chances / total, log_own
 
 
 def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
@@ -45,24 +45,24 @@ def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
 
 
 def slopes_into(y: Numbers, trials: Numbers, p: Sequence[Numbers], out: np.ndarray) -> None:
-    """Slopes by p into out[0] … out[K−2]."""
-    basis, own, chances, _ = _parts(y, p)
-    out[:] = own - np.tensordot(basis.T, chances, 1)
+    """Slopes by p into out[0] … out[K−2], (K−1, ...)."""
+    basis, at_y, chances, _ = _parts(y, p)
+    out[:] = at_y - np.tensordot(basis.T, chances, 1)
 
 
 def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By p."""
-    basis, own, chances, _ = _parts(y, p)
+    basis, at_y, chances, _ = _parts(y, p)
     mean = np.tensordot(basis.T, chances, 1)
-    bends = tuple(
+    curvatures = tuple(
         tuple(np.tensordot(basis[:, j] * basis[:, m], chances, 1) - mean[j] * mean[m] for m in range(len(p)))
         for j in range(len(p))
     )
-    return tuple(own - mean), bends
+    return tuple(at_y - mean), curvatures
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The classes' shares of all rows."""
+    """The classes' shares of all rows, (K−1,)."""
     each = np.log(np.bincount(y.astype(int), weights) + 0.5)
     return each @ helmert(len(each))
 

@@ -24,18 +24,18 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
     r = (y - p[0]) * inverse
     square = r * r
     whole = nu + square
-    pull = (nu + 1.0) * r / whole
-    bend = (nu + 1.0) * (nu - square) / (whole * whole)
-    by_nu = r * (square - 1.0) / (whole * whole)  # of the pull
+    score = (nu + 1.0) * r / whole
+    curvature = (nu + 1.0) * (nu - square) / (whole * whole)
+    by_nu = r * (square - 1.0) / (whole * whole)  # of the score
     share = square / (nu * whole)
     rise = 0.5 * ((nu + 1.0) * share - np.log1p(square / nu))
     bent = share - 0.5 * (nu + 1.0) * share * (nu + whole) / (nu * whole)
-    mixed, by_s, by_both = inverse * (pull + bend * r), -nu * by_nu * inverse, -nu * by_nu * r
+    mixed, by_s, by_both = inverse * (score + curvature * r), -nu * by_nu * inverse, -nu * by_nu * r
     return (
-        (inverse * pull, pull * r - 1.0, nu * rise),
+        (inverse * score, score * r - 1.0, nu * rise),
         (
-            (inverse * inverse * bend, mixed, by_s),
-            (mixed, (bend * r + pull) * r, by_both),
+            (inverse * inverse * curvature, mixed, by_s),
+            (mixed, (curvature * r + score) * r, by_both),
             (by_s, by_both, -nu * (rise + nu * bent)),
         ),
     )
@@ -56,7 +56,7 @@ def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Deri
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Median, and the log of the sd by the median distance from it; ν = 10."""
+    """(3,): median, log of the sd by the median distance from it, log ν of ν = 10."""
     left = y - offset
     middle = float(np.median(left))
     spread = 1.4826 * float(np.median(np.abs(left - middle))) or float(np.std(left)) or 1.0
