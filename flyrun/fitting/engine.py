@@ -219,9 +219,8 @@ def _caveats(question: Question, mean: np.ndarray, covariance: np.ndarray) -> li
         priors = prior
         if not posterior.family.intercept:
             likelihood, priors = np.pad(likelihood, (0, 1)), np.append(prior, 1.0)
-        return identified.caveats(
-            question.table, question.layout, question.dataset, likelihood, priors, theta
-        )
+        rows = question.table, question.layout, question.dataset
+        return identified.caveats(*rows, likelihood, priors, theta)
 
     caveats = by(np.linalg.pinv(covariance[:n, :n]) - np.diag(np.tile(prior, several)))
     if caveats and question.dataset is not None and not isinstance(posterior, OfTable):

@@ -88,12 +88,10 @@ class _Regression(BaseEstimator):
         settings: dict[str, Any] = {"prior_scale": self.prior_scale, "budget": Budget(self.budget)}
         asked = question.of(Request(name, aim, model=model, table=table, priors=priors, **settings))
         answer = engine.answer(asked, Clock().spent(asked.request.budget), seed=self.seed)
-        fitted = predict.of_draws(
-            asked.layout, asked.family.link, asked.family, {"model": model}, answer.even
-        )
-        fitted = fitted.thinned(min(self.draws, len(fitted.beta)))
+        fit = predict.of_draws(asked.layout, asked.family.link, asked.family, {"model": model}, answer.even)
+        fit = fit.thinned(min(self.draws, len(fit.beta)))
         self._layout, self._family = asked.layout, model  # a family holds functions, which cannot be stored
-        self.draws_, self.noise_ = fitted.beta, fitted.aux
+        self.draws_, self.noise_ = fit.beta, fit.aux
         self.how_ = answer.how
         return answer
 

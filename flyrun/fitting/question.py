@@ -81,10 +81,9 @@ def model_of(request: Request, task: str) -> str:
 
 def settings(request: Request, table: Table, model_family: Family) -> dict[str, Any]:
     """As of Question, before its posterior is known."""
-    typed = [str(prior) for prior in request.priors]
     dataset = table.settings() | {"sha256": table.sha256}
     options: dict[str, Any] = {"dataset": dataset, "model": model_family.name}
-    options |= {"prior_scale": request.prior_scale, "prior": typed}
+    options |= {"prior_scale": request.prior_scale, "prior": [str(prior) for prior in request.priors]}
     return options | ({"groups": [str(bar) for bar in request.groups]} if request.groups else {})
 
 

@@ -91,9 +91,7 @@ def _numbers(values: "pd.Series", column: Column) -> np.ndarray:
 
     if column.levels is None:
         return values.to_numpy(np.float64)
-    known: list[str] | list[float] = (
-        column.levels if column.text else [float(level) for level in column.levels]
-    )
+    known = column.levels if column.text else [float(level) for level in column.levels]
     codes = pd.Categorical(values.astype(str if column.text else np.float64), categories=known).codes
     if (codes < 0).any():
         raise DataError(f"column {column.name} holds other values than a moment ago; leave the file as it is")

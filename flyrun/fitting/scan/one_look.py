@@ -46,10 +46,8 @@ class LevelLook:
         if len(levels) > MOST:
             raise too_many(block.file.path, self.by)
         count = np.bincount(level_codes + 1, minlength=len(levels) + 1)
-        rows = [
-            ("", "", MISSING, count[0]),
-            *((level, "", "", count[1 + k]) for k, level in enumerate(levels)),
-        ]
+        rows = [(level, "", "", count[1 + k]) for k, level in enumerate(levels)]
+        rows.insert(0, ("", "", MISSING, count[0]))
         for name, (values, codes) in zip(self.texts, others, strict=True):
             both = np.unique((level_codes * len(values) + codes)[(level_codes >= 0) & (codes >= 0)])
             rows += [(levels[k // len(values)], name, values[k % len(values)], 0) for k in both.tolist()]

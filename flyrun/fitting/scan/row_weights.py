@@ -145,12 +145,8 @@ class Units:
 
     def expansion(self, expansion: Expansion) -> Expansion:
         """The same function of the other coefficients."""
-        return Expansion(
-            self.centre(expansion.at),
-            expansion.value,
-            self.turn.T @ expansion.slope,
-            self.turn.T @ expansion.curvature @ self.turn,
-        )
+        slope, curvature = self.turn.T @ expansion.slope, self.turn.T @ expansion.curvature @ self.turn
+        return Expansion(self.centre(expansion.at), expansion.value, slope, curvature)
 
     def rows(self, core: Travelled) -> Travelled:
         """The same rows, unpacked, in the other units."""
@@ -309,11 +305,9 @@ def _weigh(
     where their variance is more than what draws may be used with.
     """
     draws = len(x)
-    drawn = [
-        (part.copies[mask], part.intensity[mask]) for part in sums.travelled for mask in [part.copies > 0]
-    ]
-    count = np.concatenate([copies for copies, _ in drawn]).astype(np.int64)
-    intensity = np.concatenate([rates for _, rates in drawn]).astype(np.float64)
+    sampled = [(part, part.copies > 0) for part in sums.travelled]
+    count = np.concatenate([part.copies[mask] for part, mask in sampled]).astype(np.int64)
+    intensity = np.concatenate([part.intensity[mask] for part, mask in sampled]).astype(np.float64)
     if not (n := len(count)):
         return np.zeros(draws), np.ones(draws), 1.0, 0.0, -math.inf, 0
     cumulative = np.cumsum(share)

@@ -105,9 +105,8 @@ class Scan(Table):
         self.refuse_few(pilot, encoding)
         levels = len(encoding.values)
         rows = pilot_rows.rows_of(pilot, encoding, self.given)
-        column_priors = self._priors(encoding.layout)
         self.parts, self.chance = encoding.parts, pilot.chance
-        prior = coefficient_prior(family, levels, column_priors)
+        prior = coefficient_prior(family, levels, self._priors(encoding.layout))
         # about a peaked prior's mode rows that matter would seem small
         start = Posterior(family, rows, CoefficientPrior(prior.mean, prior.sd), levels)
         at, likelihood = mode.find(start)
@@ -138,7 +137,7 @@ class Scan(Table):
                 if alone and k + 1 == len(stages):  # of rows that told the centre before
                     continue
                 if sum(part.rows + part.dropped for part in parts) >= 0.99 * met * self.rows:
-                    at, curvature, seen = self._moved(family, levels, column_priors, centres, parts)
+                    at, curvature, seen = self._moved(start, prior, centres, parts)
                     self.say(f"{text}: the centre moved by {self.moved[-1]:.2g} sds")
             why = "its first centre was too far off"
             if sampled:
@@ -213,19 +212,13 @@ class Scan(Table):
         return self.draws * come.each
 
     def _moved(
-        self,
-        family: Family,
-        levels: int,
-        column_priors: priors.Priors,
-        centres: list[np.ndarray],
-        parts: list[Sums],
+        self, start: Posterior, prior: CoefficientPrior, centres: list[np.ndarray], parts: list[Sums]
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """The next centre, (P,), all rows' curvature there, (P, P), and the share of rows that tell it."""
         share = sum(part.rows + part.dropped for part in parts) / self.rows
         summed = row_weights.together(centres, parts, share)
-        core = tree(list(parts)).core(family.intercept)
-        prior = coefficient_prior(family, levels, column_priors)
-        post = row_weights.surrogate(family, levels, prior, summed, core, share, self.parts)
+        family, core = start.family, tree(list(parts)).core(start.family.intercept)
+        post = row_weights.surrogate(family, start.levels, prior, summed, core, share, self.parts)
         at, likelihood = mode.find(post)
         covariance = mode.covariance(likelihood.curvature + post.prior_at(at).curvature)
         proposal = row_weights.Mixture.of(at, covariance, 0.0, 0.0)
