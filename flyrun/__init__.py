@@ -4,12 +4,12 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_HOMES = {"difference": "fits", "fit": "fits", "load": "fits", "run": "runs"}
-_HOMES |= dict.fromkeys(("FlyrunClassifier", "FlyrunRegressor"), "estimators")
+_HOMES = {"run": "experiments.python"} | dict.fromkeys(("difference", "fit", "load"), "fitting.python")
+_HOMES |= dict.fromkeys(("FlyrunClassifier", "FlyrunRegressor"), "fitting.estimators")
 
 
 def __getattr__(name: str) -> object:
     """The Python door, loaded where it is used: `import flyrun` costs nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module 'flyrun' has no attribute {name!r}")
-    return getattr(import_module(f"flyrun.fitting.{_HOMES[name]}"), name)
+    return getattr(import_module(f"flyrun.{_HOMES[name]}"), name)

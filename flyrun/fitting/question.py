@@ -12,10 +12,9 @@ from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import quoted
-from flyrun.tables import loader
+from flyrun.tables import loader, loading
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout
-from flyrun.tables.loading import load
 from flyrun.tables.options import Table
 
 
@@ -52,7 +51,7 @@ class Question:
 
 def of(request: Request) -> Question:
     """The question of a request for one table. Raises DataError or ConfigError in one line."""
-    dataset = load(request.typed_table)
+    dataset = loading.load(request.typed_table)
     layout = Layout.from_dict(dataset.info["layout"])
     # all that follows reads the same
     table = replace(request.typed_table, task=dataset.task, sha256=dataset.sha256)
@@ -94,7 +93,7 @@ def look(request: Request) -> list[str]:
         raise ConfigError(
             f"--check: looks at one file, and {request.file} names several; name one, as {quoted(first)}"
         )
-    dataset = load(table := request.typed_table)
+    dataset = loading.load(table := request.typed_table)
     layout = Layout.from_dict(dataset.info["layout"])
     table = replace(table, task=dataset.task, sha256=dataset.sha256)
     note = f"for {model_of(request, dataset.task)}; --check fits nothing"

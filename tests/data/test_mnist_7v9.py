@@ -159,5 +159,7 @@ def test_fingerprint_is_the_stored_files(rows, config):
 
 
 def test_unknown_loader(config):
-    with pytest.raises(ConfigError, match=r"dataset=nonsense: its code, flyrun\.data\.nonsense, is missing"):
+    with pytest.raises(
+        ConfigError, match=r"its code, flyrun\.experiments\.data\.nonsense, is missing"
+    ):
         data.load(config(name="nonsense"))

@@ -77,4 +77,4 @@ def test_a_mode_is_not_recalled_once_tables_are_encoded_otherwise(tmp_path, monk
     asked = []
     monkeypatch.setattr(problem.code_digest, "of_modules", lambda names, *_: asked.extend(names) or "")
     problem.bind(arm, tmp_path / "other", needs_map=True)
-    assert "flyrun.tables" in asked
+    assert "flyrun.tables.loader" in asked

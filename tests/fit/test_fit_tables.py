@@ -13,6 +13,7 @@ from flyrun.cli.verbs import fit as arguments
 from flyrun.experiments import data
 from flyrun.experiments.config.compose import compose_job
 from flyrun.fitting import question
+from flyrun.tables import loading
 from flyrun.tables import pieces as table_files
 from flyrun.tables.cells import kind
 from flyrun.tables.options import Table
@@ -182,17 +183,17 @@ def test_a_file_that_grows_between_the_readings_of_a_fit_is_refused(capsys, monk
     """One fact is taken from the world once: rows of a later file under an earlier one's layout."""
     table = frame(a=np.arange(N) // 8)
     table.to_csv("mine.csv", index=False)
-    load = data.load
+    load = loading.load
 
     def grows(config):
         found = load(config)
         (table * 100).to_csv("mine.csv", mode="a", header=False, index=False)
         return found
 
-    monkeypatch.setattr(data, "load", grows)
+    monkeypatch.setattr(loading, "load", grows)
     words = ("mine.csv", "y ~ x + (1 | a)")  # whose groups are read after its other columns
     assert "mine.csv: changed while it was in use" in refused(capsys, "fit", *words)
-    monkeypatch.setattr(data, "load", load)
+    monkeypatch.setattr(loading, "load", load)
     table.to_csv("mine.csv", index=False)
     assert question.of(arguments.parse(list(words))).layout.rows == N
 

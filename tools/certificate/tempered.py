@@ -31,9 +31,8 @@ class Settled(NamedTuple):
     error: float
 
 
-def sample(posterior: Posterior, seed: int = 0) -> Settled:
-    """Particles of two runs that agree, or of the longest two."""
-    many = PARTICLES
+def sample(posterior: Posterior, seed: int = 0, many: int = PARTICLES) -> Settled:
+    """Particles of two runs that agree, of so many or more each, or of the longest two."""
     while True:
         one, two = (_run(posterior, many, np.random.default_rng([seed, k, many])) for k in range(2))
         both, change = _at_rest(posterior, np.concatenate([one, two]), np.random.default_rng([seed, 2, many]))
