@@ -44,6 +44,12 @@ def sample(posterior: Posterior, seed: int = 0, many: int = PARTICLES) -> Settle
         many *= 4
 
 
+def again(posterior: Posterior, known: Settled) -> Settled:
+    """A longer sample of other random numbers, whose error is also how far it is from the first."""
+    other = sample(posterior, 1, MOST)
+    return Settled(other.x, max(other.error, _apart(known.x, other.x)))
+
+
 def _at_rest(posterior: Posterior, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Particles (S, P) after walks, and what the last of these changed."""
     change = np.inf
