@@ -109,7 +109,7 @@ def _row(run: Run, arm: ArmResult) -> Row:
         judged = (
             _by_split(draws, truth, names) if apart(arm) else _together(draws, truth, names, len(run.arms))
         )
-        row |= judged | {"judged": _JUDGED[apart(arm)]} if alone else {one: judged[one] for one in _FAR}
+        row |= judged | {"judged": _JUDGED[apart(arm)]} if alone else {key: judged[key] for key in _FAR}
     return row
 
 
@@ -119,16 +119,16 @@ _FAR = ("off_z", "off_z_of", "off_the_truth")
 _JUDGED = {False: "all draws", True: "each split"}
 
 
-def distances(one: Errors) -> Row:
+def distances(distance: Errors) -> Row:
     """off: root mean square over coordinates, off_worst: the largest size; mean over answers. sd_ratio:
     geometric mean, and of each coordinate's mean over answers the least and the most.
     """
     row: Row = {}
-    put(row, "off", one.rms)
-    put(row, "off_worst", one.worst)
-    if one.ratio.size:
-        each = one.ratio.mean(axis=0)
-        put(row, "sd_ratio", one.sd_ratio)
+    put(row, "off", distance.rms)
+    put(row, "off_worst", distance.worst)
+    if distance.ratio.size:
+        each = distance.ratio.mean(axis=0)
+        put(row, "sd_ratio", distance.sd_ratio)
         row |= {"sd_ratio_least": float(each.min()), "sd_ratio_most": float(each.max())}
     return row
 
@@ -138,11 +138,11 @@ def _together(answer: Answer, truth: Truth, names: list[str], arms: int) -> Row:
     standard errors off; far off, where the largest of all arms' is as rarely so large as one normal number
     is beyond 3.
     """
-    one = errors(answer, truth)
-    off, error = one.off[0], one.error[0]
+    distance = errors(answer, truth)
+    off, error = distance.off[0], distance.error[0]
     worst = int(np.argmax(np.abs(off)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        both = {"mean": off / error, "sd": np.log(one.ratio[0]) / one.ratio_error[0]}
+        both = {"mean": off / error, "sd": np.log(distance.ratio[0]) / distance.ratio_error[0]}
     what = max(both, key=lambda name: np.nanmax(np.abs(both[name])))
     farthest = int(np.nanargmax(np.abs(both[what])))
     limit = -NormalDist().inv_cdf(_BEYOND / (2 * len(off) * arms))
@@ -162,21 +162,27 @@ def _by_split(answer: Answer, truth: Truth, names: list[str]) -> Row:
     """Of splits that are judged one by one: standard errors over them, and the coordinate that is the worst
     on average; far off, where means or sds are surely more than twice as far off as chance makes them.
     """
-    one, n = errors(answer, truth), len(answer.mean)
-    size = np.abs(one.off).mean(axis=0)
-    row: Row = {"off_worst_of": names[int(np.argmax(size))], "off_by_chance": float(rms(one.error).mean())}
+    distance, n = errors(answer, truth), len(answer.mean)
+    size = np.abs(distance.off).mean(axis=0)
+    row: Row = {
+        "off_worst_of": names[int(np.argmax(size))],
+        "off_by_chance": float(rms(distance.error).mean()),
+    }
     surely = float(stdtrit(n - 1, 0.975)) if n > 1 else math.inf
     with np.errstate(divide="ignore", invalid="ignore"):
-        both = {"mean": (one.rms, one.error), "sd": (rms(np.log(one.ratio)), one.ratio_error)}
+        both = {
+            "mean": (distance.rms, distance.error),
+            "sd": (rms(np.log(distance.ratio)), distance.ratio_error),
+        }
         far = {}
         for what, (each, error) in both.items():
             chance = rms(error).mean()
             far[what] = each.mean() / chance, each.mean() - surely * _se(each) > 2 * chance
     what = max(far, key=lambda name: far[name])
     return row | {
-        "off_error": _se(one.rms),
-        "off_worst_error": _se(one.worst),
-        "sd_ratio_error": _se(one.sd_ratio),
+        "off_error": _se(distance.rms),
+        "off_worst_error": _se(distance.worst),
+        "sd_ratio_error": _se(distance.sd_ratio),
         "off_z": float(far[what][0]),
         "off_z_of": f"{what}s, over chance",
         "off_the_truth": any(bool(sure) for _, sure in far.values()),
@@ -217,11 +223,13 @@ def _kolmogorov_smirnov(run: Run, arm: ArmResult) -> tuple[float, float]:
     if base is None or base is arm or not (base.has("quantiles") and arm.has("quantiles")):
         return math.nan, math.nan
     right = np.mean([cell.quantiles for cell in base.cells], axis=0)
-    found = []
+    largest = []
     for cell in arm.cells:
         columns = zip(np.array(cell.quantiles).T, right.T, strict=True)
-        found.append(max(np.abs(np.interp(ours, other, _LEVELS) - _LEVELS).max() for ours, other in columns))
-    return float(np.mean(found)), _se(np.array(found))
+        largest.append(
+            max(np.abs(np.interp(ours, other, _LEVELS) - _LEVELS).max() for ours, other in columns)
+        )
+    return float(np.mean(largest)), _se(np.array(largest))
 
 
 def _off(row: Row) -> str:
@@ -325,7 +333,7 @@ off is not known: no exact arm with draws is finished.
 
 
 def _legend(run: Run) -> list[str]:
-    truths = dict.fromkeys(one.source for arm in SECTION.arms(run) if (one := truth_of(run, arm)))
+    truths = dict.fromkeys(truth.source for arm in SECTION.arms(run) if (truth := truth_of(run, arm)))
     biased = any(map(_biased, run.arms))
     return words.lines(_LEGEND, truths=listing(truths), alone=chains_alone(run), biased=biased)
 
@@ -341,11 +349,11 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
 def _caveats(run: Run) -> list[str]:
     others = [arm for arm in run.done if arm.infos[0].get("answers", "draws") != "draws"]
     biased = [arm.name for arm in others if arm.exact is False]
-    found = [f"Approximations, which never become the posterior however long they run: {listing(biased)}."]
+    lines = [f"Approximations, which never become the posterior however long they run: {listing(biased)}."]
     if any(truth_of(run, arm) for arm in run.done):
-        return found if biased else []
+        return lines if biased else []
     unknown = "No exact arm of this run has draws, so how far the others are from the posterior is not known."
-    return [*(found if biased else []), unknown]
+    return [*(lines if biased else []), unknown]
 
 
 SECTION = Section(

@@ -68,16 +68,16 @@ def _ran(arm: ArmResult, passes: float) -> bool:
     return passes <= 1.01 * errors_of(arm)["ended"]
 
 
-def tied(one: _Standing, other: _Standing) -> bool:
+def tied(first: _Standing, other: _Standing) -> bool:
     """Whether two arms cannot be told apart: neither by their errors' difference nor, as a few seeds that are
     still far off make one error large and unsure, by their ratio."""
-    if one.at_floor and other.at_floor:
+    if first.at_floor and other.at_floor:
         return True
-    se = math.hypot(*np.nan_to_num([one.se, other.se]))
-    if se <= 1e-9 * one.error:
-        return max(one.error, other.error) < 1.2 * min(one.error, other.error)
-    ratio_se = math.hypot(*np.nan_to_num([one.se / one.error, other.se / other.error]))
-    return abs(one.error - other.error) < Z * se and abs(math.log(one.error / other.error)) < Z * ratio_se
+    se = math.hypot(*np.nan_to_num([first.se, other.se]))
+    if se <= 1e-9 * first.error:
+        return max(first.error, other.error) < 1.2 * min(first.error, other.error)
+    ratio_se = math.hypot(*np.nan_to_num([first.se / first.error, other.se / other.error]))
+    return abs(first.error - other.error) < Z * se and abs(math.log(first.error / other.error)) < Z * ratio_se
 
 
 def regime(arm: ArmResult) -> str:
@@ -99,12 +99,12 @@ def _row(run: Run, arm: ArmResult) -> Row:
     arena = errors_of(arm)
     row: Row = {"reference": arena["gold"], "regime": regime(arm), "ended": arena["ended"]}
     for passes in SHOWN:
-        if _ran(arm, passes) and (one := standing(arm, passes)):
-            row |= {f"error_{passes:g}": one.error, f"error_{passes:g}_se": one.se}
-    if one := standing(arm, MOST):
+        if _ran(arm, passes) and (place := standing(arm, passes)):
+            row |= {f"error_{passes:g}": place.error, f"error_{passes:g}_se": place.se}
+    if place := standing(arm, MOST):
         worst = float(np.max(np.array(arena["worst"], float)[:, np.searchsorted(PASSES, MOST)]))
-        row |= {"draws_worth": 1 / one.error, "worst": worst}
-    return row | {name: arena[name] for one in _END if (name := one.name) in arena}
+        row |= {"draws_worth": 1 / place.error, "worst": worst}
+    return row | {name: arena[name] for metric in _END if (name := metric.name) in arena}
 
 
 def _error(passes: float) -> Metric:
@@ -166,11 +166,11 @@ METRICS = [
 def _views(rows: list[Row]) -> list[View]:
     views = []
     for name in dict.fromkeys(said(row.get("reference")) for row in rows):
-        own = [row for row in rows if name and row["reference"] == name]
-        own.sort(key=lambda row: -row["draws_worth"] if known(row["draws_worth"]) else math.inf)
-        if own:
+        ranked = [row for row in rows if name and row["reference"] == name]
+        ranked.sort(key=lambda row: -row["draws_worth"] if known(row["draws_worth"]) else math.inf)
+        if ranked:
             title = store.entry(name)["title"]
-            views += [table(f"Error: {title}", _RANKING, own), table(f"At the end: {title}", _END, own)]
+            views += [table(f"Error: {title}", _RANKING, ranked), table(f"At the end: {title}", _END, ranked)]
     return views
 
 
@@ -179,14 +179,14 @@ def _lead(run: Run) -> list[str]:
     lines = []
     arms = held(run.arms)
     for name in dict.fromkeys(errors_of(arm)["gold"] for arm in arms):
-        own = [arm for arm in arms if errors_of(arm)["gold"] == name]
+        scored = [arm for arm in arms if errors_of(arm)["gold"] == name]
         several = f"{name}: " if len({errors_of(arm)["gold"] for arm in arms}) > 1 else ""
         for passes in SHOWN:
-            if sentence := _sentence([one for arm in own if (one := standing(arm, passes))], passes):
+            if sentence := _sentence([place for arm in scored if (place := standing(arm, passes))], passes):
                 lines.append(several + sentence)
         gold = store.load(name)
         certificate = "; ".join(
-            f"{key.replace('_', ' ')} {said}" for key, said in gold.facts["certificate"].items()
+            f"{key.replace('_', ' ')} {value}" for key, value in gold.facts["certificate"].items()
         )
         lines.append(
             f"Reference {name}: {gold.facts['recipe']}; floors {gold.floors[0]:.1g} (means) and "
@@ -206,15 +206,15 @@ def _sentence(standings: list[_Standing], passes: float) -> str:
     """Who is best with so many passes, who cannot be told from it, and who comes after; in draws' worth."""
     if not standings:
         return ""
-    best, *others = sorted(standings, key=lambda one: one.error)
-    level = [one for one in others if tied(best, one)]
-    rest = [one for one in others if one not in level]
+    best, *others = sorted(standings, key=lambda place: place.error)
+    level = [place for place in others if tied(best, place)]
+    rest = [place for place in others if place not in level]
     budget = f"With {passes:g} {'pass' if passes == 1 else 'passes'}"
     text = f"{budget} {best.text} is worth the most independent draws"
     if level:
-        text += f"; not told from it: {', '.join(one.text for one in level)}"
+        text += f"; not told from it: {', '.join(place.text for place in level)}"
     if rest:
-        text += f"; then {', '.join(one.text for one in rest[:3])}"
+        text += f"; then {', '.join(place.text for place in rest[:3])}"
     return text + "."
 
 

@@ -37,7 +37,7 @@ def _lead(run: Run) -> list[str]:
     sized = [arm for arm in run.done if arm.fact("n_data") and arm.fact("n_params")]
     if sized:
         arm, info = sized[0], sized[0].infos[0]
-        sizes = sorted({one.fact("n_data") for one in sized})
+        sizes = sorted({arm.fact("n_data") for arm in sized})
         count = " to ".join(f"{n:,}" for n in dict.fromkeys((sizes[0], sizes[-1])))
         data = f"{arm.setting('dataset', 'name')} ({count} data, {arm.fact('n_params'):,} parameters)"
         parts = [data, str(arm.setting("model", "name")), str(arm.fact("update"))]
@@ -61,8 +61,8 @@ def unfinished(run: Run, arm: ArmResult) -> list[str]:
 
 def _caveats(run: Run) -> list[str]:
     environments = [info.get("environment", {}) for arm in run.done for info in arm.infos]
-    machines = {tuple(str(one.get(key)) for key in _MACHINE) for one in environments}
-    processors = sorted({str(one.get("cpu")) for one in environments})
+    machines = {tuple(str(environment.get(key)) for key in _MACHINE) for environment in environments}
+    processors = sorted({str(environment.get("cpu")) for environment in environments})
     lines = []
     if len(machines) > 1:
         lines.append(f"Cells ran on {len(machines)} different machines; times are not comparable.")

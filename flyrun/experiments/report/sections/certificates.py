@@ -16,8 +16,8 @@ FAR = 25.0  # of 1,000 draws even the best may be nowhere near the posterior, an
 
 def _each(arm: ArmResult, name: str) -> np.ndarray:
     """Of every seed, (S,), NaN where its certificate does not tell."""
-    told = [info.get("facts", {}).get(f"certificate_{name}", math.nan) for info in arm.infos]
-    return np.array(told, float)
+    values = [info.get("facts", {}).get(f"certificate_{name}", math.nan) for info in arm.infos]
+    return np.array(values, float)
 
 
 def _has(arm: ArmResult) -> bool:
@@ -31,8 +31,8 @@ def _of_all(name: str) -> Value:
 
 def _error(run: Run, arm: ArmResult) -> float:
     """Of the mean variance: what a certificate does not know, or what seeds differ by where that is more."""
-    own, each = float(_each(arm, "error").mean()), _each(arm, "variance")
-    return max(own, float(each.std(ddof=1)) / math.sqrt(len(each))) if len(each) > 1 else own
+    unknown, each = float(_each(arm, "error").mean()), _each(arm, "variance")
+    return max(unknown, float(each.std(ddof=1)) / math.sqrt(len(each))) if len(each) > 1 else unknown
 
 
 def _largest(run: Run, arm: ArmResult) -> float:

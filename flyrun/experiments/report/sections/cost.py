@@ -27,7 +27,7 @@ def summarise(draws: Draws) -> Row:
     positions = draws.positions()
     chosen = np.unique(np.linspace(0, positions.shape[1] - 1, _GROWTH_COORDINATES).astype(int))
     shares = np.arange(1, _GROWTH_POINTS + 1) / _GROWTH_POINTS
-    sizes = [float(np.mean(ess.sizes(positions[: int(one * len(positions)), chosen]))) for one in shares]
+    sizes = [float(np.mean(ess.sizes(positions[: int(share * len(positions)), chosen]))) for share in shares]
     return {"growth_s": (shares * float(draws.info["timings"]["sampling_s"])).tolist(), "growth_ess": sizes}
 
 
@@ -41,7 +41,7 @@ def _speedup(run: Run, arm: ArmResult) -> Row:
     base = ess.base_of(run, arm)
     if base is None:
         return {}
-    ours, theirs = (ess.per_seed(one, "ess_per_s") for one in (arm, base))
+    ours, theirs = (ess.per_seed(side, "ess_per_s") for side in (arm, base))
     speedup = ess.ratio(ours.mean(), theirs.mean())
     spread = 0.0 if arm is base else speedup * ess.cv_of_ratio(ours, theirs)
     return {"wall_speedup": speedup, "wall_speedup_sd": spread}
@@ -99,8 +99,8 @@ the least curvature where the tighter ones do.
 
 def _legend(run: Run) -> list[str]:
     facts = [info.get("facts", {}) for arm in SECTION.arms(run) for info in arm.infos]
-    candidates = sum(one.get("candidates", 0) for one in facts)
-    beyond = max((one["mass_beyond"] for one in facts if "mass_beyond" in one), default=None)
+    candidates = sum(fact.get("candidates", 0) for fact in facts)
+    beyond = max((fact["mass_beyond"] for fact in facts if "mass_beyond" in fact), default=None)
     return words.lines(_LEGEND, candidates=candidates, beyond=beyond)
 
 

@@ -57,8 +57,8 @@ def _in_its_mode(truth: Any, density: np.ndarray) -> tuple[float, float]:
     mean, square = _moments(truth.points[mode], density[mode])
     centre, variance = _moments(truth.points[mode], truth.density[mode])
     sd = np.sqrt(np.maximum(square - truth.bandwidths[0] ** 2, 0.0))  # less what the kernel adds
-    one = errors(Answer(mean, sd), Truth(centre, np.sqrt(variance), np.zeros(2), "the grid"))
-    return float(one.rms), float(one.sd_ratio)
+    off = errors(Answer(mean, sd), Truth(centre, np.sqrt(variance), np.zeros(2), "the grid"))
+    return float(off.rms), float(off.sd_ratio)
 
 
 def _kolmogorov_smirnov(truth: Any, draws: Draws) -> float:
@@ -89,7 +89,7 @@ def summarise(draws: Draws) -> Row:
     if density is None or mode is None or not len(density):
         return {}
     truth = _truth(draws)
-    variation, divergence = (one.min(axis=1) for one in _distances(truth, density))
+    variation, divergence = (distance.min(axis=1) for distance in _distances(truth, density))
     kernels = draws.whole("kernel_evaluations")
     off, ratio = _in_its_mode(truth, density[-1, 0])
     every = ((cost, draws.values("estimate", cost)) for cost in (*_COSTS, "seconds"))
@@ -117,11 +117,11 @@ def pool(chains: list[Draws]) -> Row:
     """density_shown, density_average: of the first seed at its end, and the mean over seeds.  density_truth:
     points, their density, mass of the mode, entropy.  tv_floor: of as many exact draws, mean and sd.
     """
-    every = [one for chain in chains if (one := chain.values("estimate", "density")) is not None]
+    every = [density for chain in chains if (density := chain.values("estimate", "density")) is not None]
     if not every:
         return {}
     truth = _truth(chains[0])
-    floor, ends = _floor(truth), [one[-1] for one in every]
+    floor, ends = _floor(truth), [density[-1] for density in every]
     shown = np.array([end[np.argmin(_distances(truth, end)[0])] for end in ends])
     return {
         "density_shown": shown[0].tolist(),
@@ -139,13 +139,13 @@ def _floor(truth: Any) -> np.ndarray:
     key = (truth.points.tobytes(), truth.density.tobytes(), truth.bandwidths.tobytes())
     if key not in _floors:
         rng, side = np.random.default_rng(0), np.sqrt(truth.cell)
-        found = []
+        least = []
         for _ in range(_FLOOR_SETS):
             chosen = rng.choice(len(truth.points), _FLOOR_DRAWS, p=truth.density / truth.density.sum())
             draws = truth.points[chosen] + side * (rng.random((_FLOOR_DRAWS, 2)) - 0.5)
             smoothed = truth.smoothed(draws, np.full(_FLOOR_DRAWS, 1.0 / _FLOOR_DRAWS))
-            found.append(_distances(truth, smoothed)[0].min())
-        _floors[key] = np.array(found)
+            least.append(_distances(truth, smoothed)[0].min())
+        _floors[key] = np.array(least)
     return _floors[key]
 
 
@@ -247,7 +247,7 @@ def _mode_masses(arms: list[ArmResult], styles: dict[str, Look], title: str) -> 
 
 def _densities(name: str, caption: str) -> Plot:
     def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-        points, truth = (np.array(one) for one in arms[0].pooled.density_truth[:2])
+        points, truth = (np.array(values) for values in arms[0].pooled.density_truth[:2])
         named = ((arm.name, np.array(getattr(arm.pooled, name))) for arm in arms)
         return _panels(points, truth, [("posterior", truth), *named])
 
@@ -259,7 +259,7 @@ def _panels(points: np.ndarray, truth: np.ndarray, shown: list[tuple[str, np.nda
     columns = 4
     rows = -(-len(shown) // columns)
     figure, panels = grid((7.2, 1.9 * rows), "", rows, columns, sharex=True, sharey=True)
-    (x, column), (y, row) = (np.unique(one.round(6), return_inverse=True) for one in points.T)
+    (x, column), (y, row) = (np.unique(axis.round(6), return_inverse=True) for axis in points.T)
     for panel, (name, density) in zip(panels, shown, strict=False):
         image = np.full((len(y), len(x)), np.nan)
         image[row, column] = density

@@ -59,13 +59,13 @@ def pool(chains: list[Draws]) -> Row:
     block = max(1, _BLOCK_BYTES // (8 * n_draws * len(chains)))
     parts = []
     for start in range(0, n_params, block):
-        one = slice(start, start + block) if block < n_params else slice(None)
-        largest = max(x for draws in chains for x in (0.0, *draws.kept.ess[one]) if x >= 0)
-        parts.append(ess.summary(np.stack([draws.positions(one)[-n_draws:] for draws in chains]), largest))
+        span = slice(start, start + block) if block < n_params else slice(None)
+        largest = max(x for draws in chains for x in (0.0, *draws.kept.ess[span]) if x >= 0)
+        parts.append(ess.summary(np.stack([draws.positions(span)[-n_draws:] for draws in chains]), largest))
     columns = [np.concatenate(values).tolist() for values in zip(*parts, strict=True)]
     free: list[list[float]] = [[], []]
     for rows in _blocks(n_params, block, _classes(chains[0].facts)):
-        whole = [np.hstack([draws.positions(one)[-n_draws:] for one in rows]) for draws in chains]
+        whole = [np.hstack([draws.positions(span)[-n_draws:] for span in rows]) for draws in chains]
         part = ess.summary(
             np.stack([centred(values, len(rows)) for values in whole]), wanted=("bulk", "square")
         )
@@ -149,14 +149,14 @@ def base_of(run: Run, arm: ArmResult) -> ArmResult | None:
     """
     if arm.fact("exact") is False or run.baseline is None:
         return None
-    swept = (one for one in run.arms if one.sweep and one.sweep["arm"] == run.baseline.own_name)
-    own = next((one for one in (run.baseline, *swept) if one.problem == arm.problem), None)
-    return own if own is not None and SECTION.about(own) else None
+    swept = (other for other in run.arms if other.sweep and other.sweep["arm"] == run.baseline.own_name)
+    base = next((candidate for candidate in (run.baseline, *swept) if candidate.problem == arm.problem), None)
+    return base if base is not None and SECTION.about(base) else None
 
 
 def put_speedup(row: Row, name: str, arm: ArmResult, base: ArmResult | None, ess: str) -> None:
     """The column `name`: the ratio of the arms' `ess` per query."""
-    put_ratio(row, name, arm, base, lambda one: (per_seed(one, ess), per_seed(one, "queries_per_iter")))
+    put_ratio(row, name, arm, base, lambda side: (per_seed(side, ess), per_seed(side, "queries_per_iter")))
 
 
 def put_ratio(
@@ -221,7 +221,7 @@ def _largest_rhat(run: Run, arm: ArmResult) -> float:
 
 
 def _over_coordinates(statistic: Callable[[list[float]], Any]) -> Value:
-    return lambda run, arm: np.mean([1000 * statistic(one.ess) / one.n_iterations for one in arm.cells])
+    return lambda run, arm: np.mean([1000 * statistic(cell.ess) / cell.n_iterations for cell in arm.cells])
 
 
 def _row(run: Run, arm: ArmResult) -> Row:

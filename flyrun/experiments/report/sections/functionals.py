@@ -65,8 +65,8 @@ def _top_words(run: Run, arm: ArmResult) -> str:
 def _topics(rows: list[Row]) -> list[View]:
     """The likeliest words of the first arm whose vocabulary is known."""
     for row in rows:
-        if words := said(row["top_words"]):
-            listed = tuple((str(i), topic) for i, topic in enumerate(words.split(_BETWEEN), 1))
+        if topics := said(row["top_words"]):
+            listed = tuple((str(i), topic) for i, topic in enumerate(topics.split(_BETWEEN), 1))
             return [View(f"Likeliest words of the first topics: {row['arm']}", ("topic", "words"), listed)]
     return []
 
@@ -112,16 +112,20 @@ def _views(rows: list[Row]) -> list[View]:
 
 def _positive(arms: list[ArmResult], name: str, cost: str) -> bool:
     """Whether all these values have a logarithm, and somewhere a cost that has one."""
-    told = [getattr(cell, f"of_{name}", [1.0]) for arm in arms for cell in arm.cells]
+    courses = [getattr(cell, f"of_{name}", [1.0]) for arm in arms for cell in arm.cells]
     spent = [getattr(cell, f"spent_{cost}") for arm in arms for cell in arm.cells if name in cell.functionals]
-    return all(min(values) > 0 for values in told) and any(max(values) > 0 for values in spent)
+    return all(min(values) > 0 for values in courses) and any(max(values) > 0 for values in spent)
 
 
 def _against(cost: str, name: str, caption: str) -> Plot:
     def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-        several = [one for one in names_of(arms) if sum(one in arm.cells[0].functionals for arm in arms) > 1]
+        several = [
+            functional
+            for functional in names_of(arms)
+            if sum(functional in arm.cells[0].functionals for arm in arms) > 1
+        ]
         # what one arm alone tells is in the table; so is what has no logarithm, as that of an evidence
-        names = [one for one in several or names_of(arms) if _positive(arms, one, cost)]
+        names = [functional for functional in several or names_of(arms) if _positive(arms, functional, cost)]
         if not names:
             return None
         figure, panels = axes(len(names), title, height=1.4 + 2.4 * len(names))

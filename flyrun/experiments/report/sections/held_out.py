@@ -61,12 +61,12 @@ def summarise(draws: Draws) -> Row:
     if not len(data.test_target):
         return {}
     model, features = code.rebind(problem.model, data.test_features, data.test_target)
-    told = [_predicted(code, model, features, data, theta) for theta in mean]
+    scores = [_predicted(code, model, features, data, theta) for theta in mean]
     return {
         "pred_queries": queries.tolist(),
         "pred_visits": visits.tolist(),
-        "pred_error": [error for error, _ in told if error is not None],
-        "pred_log_likelihood": [value for _, value in told],
+        "pred_error": [error for error, _ in scores if error is not None],
+        "pred_log_likelihood": [value for _, value in scores],
         "pred_mean": mean.tolist(),
         "pred_sd": np.sqrt(np.maximum(square - mean**2, 0.0)).tolist(),
         "pred_rows": len(data.test_target),
@@ -123,24 +123,24 @@ def course(run: Run, arm: ArmResult) -> Course:
     truth = truth_of(run, arm)
     known = truth is not None and truth.source != f"arm {arm.name}" and (truth.sd > 0).all()
     if truth is not None and known and truth.mean.shape == each("pred_mean").shape[2:]:
-        one = errors(Answer(each("pred_mean"), each("pred_sd")), truth)
-        off, ratio = one.rms, one.sd_ratio
+        distance = errors(Answer(each("pred_mean"), each("pred_sd")), truth)
+        off, ratio = distance.rms, distance.sd_ratio
     costs = each("pred_queries").mean(axis=0), each("pred_visits").mean(axis=0)
     return Course(*costs, each("pred_error"), off, ratio)
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
-    one = course(run, arm)
-    row: Row = {"visits": float(one.visits[-1]), "queries": float(one.queries[-1])}
+    progress = course(run, arm)
+    row: Row = {"visits": float(progress.visits[-1]), "queries": float(progress.queries[-1])}
     for name, budgets, spent, values in (
-        ("test_error", VISITS, one.visits, one.error),
-        ("off", QUERIES, one.queries, one.off),
+        ("test_error", VISITS, progress.visits, progress.error),
+        ("off", QUERIES, progress.queries, progress.off),
     ):
         reached: Any = at_budget(spent, budgets, values.T) if values.shape[1] else ()
-        for budget, found in zip(budgets, reached, strict=False):
-            if not np.isnan(found).all():
-                put(row, f"{name}_{_power(budget)}", found)
-    for name, values in (("test_error", one.error), ("off", one.off), ("sd_ratio", one.ratio)):
+        for budget, by_seed in zip(budgets, reached, strict=False):
+            if not np.isnan(by_seed).all():
+                put(row, f"{name}_{_power(budget)}", by_seed)
+    for name, values in (("test_error", progress.error), ("off", progress.off), ("sd_ratio", progress.ratio)):
         if values.shape[1]:
             put(row, name, values[:, -1])
     if (truth := truth_of(run, arm)) is not None:
@@ -155,11 +155,11 @@ def _power(budget: float) -> str:
 
 def _powers(name: str, budgets: Sequence[float], of: str, **more: Any) -> list[Metric]:
     columns = [f"{name}_{_power(budget)}" for budget in budgets]
-    return [Metric(one, f"{one.rpartition('_')[2]} {of}", by_seed=True, **more) for one in columns]
+    return [Metric(column, f"{column.rpartition('_')[2]} {of}", by_seed=True, **more) for column in columns]
 
 
 def _shares(metrics: list[Metric]) -> list[Metric]:
-    return [replace(one, text=per_cent(one.name, 2)) for one in metrics]
+    return [replace(metric, text=per_cent(metric.name, 2)) for metric in metrics]
 
 
 _ERRORS = [
@@ -221,18 +221,18 @@ def orders(run: Run) -> Orders | None:
     """
     arms = [arm for arm in SECTION.arms(run) if arm.sweep is None]
     ends = {arm.own_name: (arm, course(run, arm)) for arm in arms}
-    base = next((found for arm in arms if (found := exact_arm(run, arm)) is not None), None)
+    base = next((match for arm in arms if (match := exact_arm(run, arm)) is not None), None)
     if base is None or base.own_name not in ends or not ends[base.own_name][1].error.shape[1]:
         return None
     exact = float(ends[base.own_name][1].error[:, -1].mean())
     enough = exact + math.sqrt(exact * (1.0 - exact) / base.cells[0].pred_rows)
     rows, far = {}, {}
-    for name, (arm, one) in ends.items():
-        there = np.flatnonzero(one.error.mean(axis=0) <= enough * (1 + 1e-9))
-        if arm is base or one.off.shape[1]:
-            rows[name] = float(one.visits[there[0]]) if len(there) else math.inf
-            own = one.off[:, -1] if one.off.shape[1] else rms(np.asarray(together(base).error))
-            far[name] = float(np.mean(own))
+    for name, (arm, progress) in ends.items():
+        there = np.flatnonzero(progress.error.mean(axis=0) <= enough * (1 + 1e-9))
+        if arm is base or progress.off.shape[1]:
+            rows[name] = float(progress.visits[there[0]]) if len(there) else math.inf
+            distance = progress.off[:, -1] if progress.off.shape[1] else rms(np.asarray(together(base).error))
+            far[name] = float(np.mean(distance))
     if len(rows) < 4:
         return None
     pairs = [(a, b) for i, a in enumerate(rows) for b in list(rows)[:i] if rows[a] != rows[b]]
@@ -245,13 +245,13 @@ def orders(run: Run) -> Orders | None:
 def _lead(run: Run) -> list[str]:
     noted = [cell.data_note for arm in SECTION.arms(run) for cell in arm.cells if cell.data_note]
     lines = list(dict.fromkeys(noted))
-    if (found := orders(run)) is not None:
-        never = f"; never: {listing(found.never)}" if found.never else ""
+    if (ranks := orders(run)) is not None:
+        never = f"; never: {listing(ranks.never)}" if ranks.never else ""
         lines.append(
-            f"Two rankings: {found.turned} of {found.pairs} pairs of arms stand the other way round in the "
+            f"Two ranks: {ranks.turned} of {ranks.pairs} pairs of arms stand the other way round in the "
             f"second. By rows read until the test error is within its sampling error of the exact arm's: "
-            f"{listing(found.by_rows)}{never}. By distance from the exact posterior: "
-            f"{listing(found.by_distance)}."
+            f"{listing(ranks.by_rows)}{never}. By distance from the exact posterior: "
+            f"{listing(ranks.by_distance)}."
         )
     return lines
 
@@ -267,7 +267,7 @@ def _legend(run: Run) -> list[str]:
     truths = [truth for arm in SECTION.arms(run) if (truth := truth_of(run, arm)) is not None]
     floors = [float(rms(truth.error)) for truth in truths]
     floor = " to ".join(dict.fromkeys(number(f(floors), 1) for f in (min, max))) if floors else ""
-    return words.lines(_LEGEND, truths=listing(dict.fromkeys(one.source for one in truths)), floor=floor)
+    return words.lines(_LEGEND, truths=listing(dict.fromkeys(truth.source for truth in truths)), floor=floor)
 
 
 def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
@@ -277,15 +277,15 @@ def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """
     run, arms = Run({}, tuple(arms), ""), [arm for arm in arms if arm.sweep is None]
     courses = {arm.name: course(run, arm) for arm in arms}
-    if not any(one.error.shape[1] or one.off.shape[1] for one in courses.values()):
+    if not any(progress.error.shape[1] or progress.off.shape[1] for progress in courses.values()):
         return None
     figure, (left, middle, right) = grid((10.0, 3.8), title, columns=3)
     for arm in arms:
-        one, look = courses[arm.name], styles[arm.name]
+        progress, look = courses[arm.name], styles[arm.name]
         for axis, costs, values in (
-            (left, one.visits, 100 * one.error),
-            (middle, one.queries, one.off),
-            (right, one.queries, one.ratio),
+            (left, progress.visits, 100 * progress.error),
+            (middle, progress.queries, progress.off),
+            (right, progress.queries, progress.ratio),
         ):
             if values.shape[1]:
                 band(axis, costs, values, look, arm.own_name, positive=True)
@@ -306,7 +306,9 @@ def _by_dimension(arms: list[ArmResult], styles: dict[str, Look], title: str) ->
     """Distance from the exact posterior and ratio of sds at the end, against the number of parameters."""
     run = Run({}, tuple(arms), "")
     ends = {
-        arm.name: (one.off[:, -1], one.ratio[:, -1]) for arm in arms if (one := course(run, arm)).off.size
+        arm.name: (progress.off[:, -1], progress.ratio[:, -1])
+        for arm in arms
+        if (progress := course(run, arm)).off.size
     }
     lines = by_size.lines_of([arm for arm in arms if arm.name in ends], _parameters)
     labels = "parameters", "off, posterior sds", "sd ratio"

@@ -26,17 +26,17 @@ def summarise(draws: Draws) -> Row:
     """
     if "updates_per_round" not in draws.facts:
         return {}
-    found: Row = {"team_rounds": int(draws.info["iterations"])}
+    row: Row = {"team_rounds": int(draws.info["iterations"])}
     agreement, age = (draws.values("sample_stats", name) for name in ("agreement", "staleness"))
     if age is not None:
-        found["staleness"] = float(age.mean())
+        row["staleness"] = float(age.mean())
     if (seconds := draws.values("sample_stats", "seconds")) is not None:
-        found["us_per_site"] = 1e6 * float(np.median(seconds)) / draws.facts["updates_per_round"]
+        row["us_per_site"] = 1e6 * float(np.median(seconds)) / draws.facts["updates_per_round"]
     if agreement is not None:
         means = np.array([2.0 * part.mean() - 1.0 for part in np.array_split(agreement, 20)])
-        found |= {"correlation": float(2.0 * agreement.mean() - 1.0)}
-        found |= {"correlation_se": float(means.std(ddof=1) / math.sqrt(len(means)))}
-    return found
+        row |= {"correlation": float(2.0 * agreement.mean() - 1.0)}
+        row |= {"correlation_se": float(means.std(ddof=1) / math.sqrt(len(means)))}
+    return row
 
 
 def _in_all(what: str) -> Value:

@@ -40,8 +40,8 @@ def summarise(draws: Draws) -> Row:
     per_1000 = [1000 * ess.sizes(positions[:n]) / n for n in cut_to]
     return {
         "cut_to": cut_to,
-        "cut_mean": [float(np.mean(one)) for one in per_1000],
-        "cut_median": [float(np.median(one)) for one in per_1000],
+        "cut_mean": [float(np.mean(sizes)) for sizes in per_1000],
+        "cut_median": [float(np.median(sizes)) for sizes in per_1000],
         "cut_queries": [float(np.mean(queries[:n])) for n in cut_to],
     }
 
@@ -63,8 +63,8 @@ def _row(run: Run, arm: ArmResult) -> Row:
         for over, name in _OVER.items():
             if base is not None and length in _lengths(base):
 
-                def of(one: ArmResult, over: str = over, length: int = length) -> tuple[np.ndarray, ...]:
-                    return _cut(one, over, length), _cut(one, "queries", length)
+                def of(side: ArmResult, over: str = over, length: int = length) -> tuple[np.ndarray, ...]:
+                    return _cut(side, over, length), _cut(side, "queries", length)
 
                 ess.put_ratio(row, f"{name}_{length}", arm, base, of)
     return row
@@ -112,7 +112,7 @@ def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         values = np.array([_cut(arm, "mean", length) for length in lengths]).T
         band(panels[0], lengths, values, look, arm.name, positive=True, marker="o")
         for panel, over in zip(panels[1:], _OVER, strict=True):
-            speedups = np.array([_speedups(over, *one) for one in both]).T
+            speedups = np.array([_speedups(over, *pair) for pair in both]).T
             band(panel, lengths, speedups, look, arm.name, positive=True, marker="o")
         for panel, key in zip(panels[:2], ("ess_per_1000", "speedup"), strict=True):
             if key in arm.paper:
@@ -129,7 +129,7 @@ def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
 
 def _speedups(over: str, arm: ArmResult, base: ArmResult, length: int) -> np.ndarray:
     """An arm's effective draws per query by seed, relative to the mean over seeds of the base's."""
-    ours, theirs = (_cut(one, over, length) / _cut(one, "queries", length) for one in (arm, base))
+    ours, theirs = (_cut(side, over, length) / _cut(side, "queries", length) for side in (arm, base))
     return ours / theirs.mean()
 
 

@@ -46,8 +46,10 @@ _MEASURED = [
         text=bounded("speedup"),
     ),
 ]  # fmt: skip
-_PAPERS = [Metric(f"paper_{one.name}", "paper", delta=delta_from_paper(one.name)) for one in _MEASURED]
-METRICS = [one for pair in zip(_MEASURED, _PAPERS, strict=True) for one in pair]
+_PAPERS = [
+    Metric(f"paper_{metric.name}", "paper", delta=delta_from_paper(metric.name)) for metric in _MEASURED
+]
+METRICS = [metric for pair in zip(_MEASURED, _PAPERS, strict=True) for metric in pair]
 
 
 def against_the_paper(rows: list[Row], first: Metric) -> View:
@@ -55,7 +57,7 @@ def against_the_paper(rows: list[Row], first: Metric) -> View:
     paper = any(known(row[f"paper_{name}"]) for row in rows for name in ("queries_per_iter", "ess_per_1000"))
     title = "Against the paper (mean ± sd over seeds)" if paper else "Efficiency (mean ± sd over seeds)"
     pairs = zip(_MEASURED, _PAPERS, strict=True)
-    return columns.table(title, [one for pair in pairs for one in _beside(*pair, rows)], rows, first)
+    return columns.table(title, [metric for pair in pairs for metric in _beside(*pair, rows)], rows, first)
 
 
 def _beside(ours: Metric, theirs: Metric, rows: list[Row]) -> tuple[Metric, Metric]:

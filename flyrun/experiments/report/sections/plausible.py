@@ -36,10 +36,10 @@ def summarise(draws: Draws) -> Row:
     [] where the prior allows all means.
     """
     with np.errstate(all="ignore"):  # overflow is what is looked for
-        found = _moments(draws)
-        if found is None:
+        moments = _moments(draws)
+        if moments is None:
             return {}
-        mean, sd, spread = found
+        mean, sd, spread = moments
         finite = np.isfinite(mean) & np.isfinite(sd)
         flat = finite & (mean != 0) & (sd <= FLAT * np.abs(mean)) if spread else np.zeros_like(finite)
     return {"infinite": int((~finite).sum()), "flat": int(flat.sum()), "outside": _outside(draws, mean)}
@@ -99,7 +99,7 @@ than {{ unlikely }}: either data and prior contradict each other, or the answer 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     far = [cell.outside for cell in arm.cells if cell.outside]
-    name, scales = max(far, key=lambda one: one[1], default=("", 0.0))
+    name, scales = max(far, key=lambda outside: outside[1], default=("", 0.0))
     return words.lines(
         _ARM_CAVEATS, infinite=int(arm.each("infinite").max()), flat=int(arm.each("flat").max()), least=FLAT,
         name=name, scales=scales, unlikely=UNLIKELY,

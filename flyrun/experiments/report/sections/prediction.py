@@ -38,7 +38,7 @@ def summarise(draws: Draws) -> Row:
         return {}
     few = mean.shape[1] <= _MOST_KEPT
     kernels, step = draws.whole("kernel_evaluations"), draws.values("estimate", "step")
-    near = [] if step is None else [int(np.abs(step - one).argmin()) for one in _EARLY]
+    near = [] if step is None else [int(np.abs(step - early).argmin()) for early in _EARLY]
     return {
         "early": [
             [int(step[i]), mean[i].tolist(), np.sqrt(variance[i]).tolist()]
@@ -55,8 +55,10 @@ def summarise(draws: Draws) -> Row:
 
 def _exact(arms: list[ArmResult], arm: ArmResult) -> ArmResult | None:
     """The arm with the exact process on an arm's data, whose predictions are kept."""
-    known = (one for one in arms if one.fact("exact") and one.cells[0].final_prediction)
-    return next((one for one in known if one.problem == arm.problem), None)
+    known = (
+        candidate for candidate in arms if candidate.fact("exact") and candidate.cells[0].final_prediction
+    )
+    return next((candidate for candidate in known if candidate.problem == arm.problem), None)
 
 
 def _handed_in(arm: ArmResult) -> np.ndarray:
@@ -73,9 +75,9 @@ def _row(run: Run, arm: ArmResult) -> Row:
     base = _exact(SECTION.arms(run), arm)
     if base is not None and base is not arm:
         mean, sd = _handed_in(base)[:, 0]
-        one = errors(Answer(*_handed_in(arm)), Truth(mean, sd, np.zeros(len(mean)), base.name))
-        put(row, "off", one.rms)
-        put(row, "sd_ratio", one.sd_ratio)
+        distance = errors(Answer(*_handed_in(arm)), Truth(mean, sd, np.zeros(len(mean)), base.name))
+        put(row, "off", distance.rms)
+        put(row, "sd_ratio", distance.sd_ratio)
         row["truth"] = f"arm {base.name}"
     return row
 
@@ -133,10 +135,10 @@ def _drawn(axis: "Axes", arm: ArmResult, predicted: list, colour: str, base: Arm
     x, lines = np.array(arm.fact("test_inputs")), [(predicted, colour, "-")]
     if base is not None:
         lines.insert(0, ([base.cells[0].final_prediction, base.cells[0].final_sd], INK, ":"))
-    for values, own, line in lines:
+    for values, shade, line in lines:
         mean, sd = np.array(values)
-        axis.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=own, alpha=0.25, linewidth=0)
-        axis.plot(x, mean, color=own, linewidth=1.2, linestyle=line)
+        axis.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=shade, alpha=0.25, linewidth=0)
+        axis.plot(x, mean, color=shade, linewidth=1.2, linestyle=line)
     axis.plot(x, arm.fact("test_targets"), color=INK, linewidth=0.8, linestyle="--")
 
 
@@ -145,8 +147,8 @@ def _bands(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
 
     Only for functions of one variable.
     """
-    own = [arm for arm in arms if arm.fact("test_inputs") and arm.cells[0].final_prediction]
-    shown = [arm for arm in own if not arm.fact("exact")] or own
+    kept = [arm for arm in arms if arm.fact("test_inputs") and arm.cells[0].final_prediction]
+    shown = [arm for arm in kept if not arm.fact("exact")] or kept
     if not shown:
         return None
     across = min(3, len(shown))
@@ -154,7 +156,7 @@ def _bands(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     figure, panels = grid((9.0, 0.4 + 2.4 * rows), title, rows, across, sharex=True, sharey=True)
     for axis, arm in zip(panels, shown, strict=False):
         predicted = [arm.cells[0].final_prediction, arm.cells[0].final_sd]
-        _drawn(axis, arm, predicted, styles[arm.name].colour, _exact(own, arm))
+        _drawn(axis, arm, predicted, styles[arm.name].colour, _exact(kept, arm))
         axis.set_title(arm.name.replace("_", " "), parse_math=False, fontsize=9)
     for axis in panels[len(shown) :]:
         axis.remove()
@@ -165,10 +167,10 @@ def _steps(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """The first arm's predicted function ± 2 sds after its first steps, first seed (colour); the exact
     process' (grey) and the truth (dashed).
     """
-    own = [arm for arm in arms if arm.fact("test_inputs") and arm.cells[0].early and not arm.fact("exact")]
-    if not own:
+    kept = [arm for arm in arms if arm.fact("test_inputs") and arm.cells[0].early and not arm.fact("exact")]
+    if not kept:
         return None
-    arm, base = own[0], _exact(arms, own[0])
+    arm, base = kept[0], _exact(arms, kept[0])
     rows = -(-len(arm.cells[0].early) // 3)
     title = f"{title}: {arm.name.replace('_', ' ')}"
     figure, panels = grid((9.0, 0.4 + 2.4 * rows), title, rows, 3, sharex=True, sharey=True)
@@ -185,17 +187,17 @@ def _settling(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any
     ratio of sds, against steps; bands: one sd over seeds.
     """
     several = (arm for arm in arms if len(arm.cells[0].early) > 1)
-    own = [(arm, base) for arm in several if (base := _exact(arms, arm)) not in (None, arm)]
-    if not own:
+    pairs = [(arm, base) for arm in several if (base := _exact(arms, arm)) not in (None, arm)]
+    if not pairs:
         return None
     figure, panels = grid((8.0, 3.4), title, columns=2)
-    for arm, base in own:
+    for arm, base in pairs:
         mean, sd = _handed_in(base)[:, 0]
         steps = [step for step, *_ in arm.cells[0].early]
         predicted = np.array([[after[1:] for after in cell.early] for cell in arm.cells])  # (S, T, 2, rows)
         answer = Answer(predicted[:, :, 0], predicted[:, :, 1])
-        one = errors(answer, Truth(mean, sd, np.zeros(len(mean)), base.name))
-        for axis, values in zip(panels, (one.rms, one.sd_ratio), strict=True):
+        distance = errors(answer, Truth(mean, sd, np.zeros(len(mean)), base.name))
+        for axis, values in zip(panels, (distance.rms, distance.sd_ratio), strict=True):
             band(axis, steps, values, styles[arm.name], arm.name, positive=True, marker="o")
     for axis, label in zip(panels, ("off the exact process, sds", "sd ratio"), strict=True):
         axis.set(xscale="log", yscale="log", xlabel="steps", ylabel=label)

@@ -17,29 +17,29 @@ def summarise(draws: Draws) -> Row:
     rounds, bytes, evaluations or seconds; steps in the time of an evaluation, and in burn-in; share wasted.
     """
     n_data = draws.facts.get("n_data")
-    told = {name: draws.values("sample_stats", name) for name in _COUNTS}
-    means = {name: float(np.mean(values)) for name, values in told.items() if values is not None}
-    if "evaluation_s" not in draws.facts or n_data is None or len(means) < len(told):
+    recorded = {name: draws.values("sample_stats", name) for name in _COUNTS}
+    means = {name: float(np.mean(values)) for name, values in recorded.items() if values is not None}
+    if "evaluation_s" not in draws.facts or n_data is None or len(means) < len(recorded):
         return {}
-    found: Row = {f"prefetch_{name}": mean for name, mean in means.items()}
-    found["prefetch_steps"] = n_data / found["prefetch_span"]
+    row: Row = {f"prefetch_{name}": mean for name, mean in means.items()}
+    row["prefetch_steps"] = n_data / row["prefetch_span"]
     # What burn-in had evaluated ahead makes a short run seem to waste less than nothing.
     tested = draws.values("sample_stats", "tested")
     needed = n_data * (1.0 if tested is None else float(np.mean(tested)))
-    found["prefetch_wasted"] = max(0.0, 1.0 - needed / found["prefetch_queries"])
+    row["prefetch_wasted"] = max(0.0, 1.0 - needed / row["prefetch_queries"])
     if (begun := draws.values("warmup_sample_stats", "span")) is not None:
-        found["prefetch_steps_burn_in"] = n_data / float(np.mean(begun))
+        row["prefetch_steps_burn_in"] = n_data / float(np.mean(begun))
     for name in ("evaluations", "seconds"):
         if (clock := draws.values("sample_stats", name)) is not None:
-            found[f"prefetch_{name}"] = float(np.mean(clock))
-    return found
+            row[f"prefetch_{name}"] = float(np.mean(clock))
+    return row
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
     row: Row = {f"prefetch_{key}": arm.setting("sampler", key) for key in ("workers", "team", "latency")}
-    for one in METRICS:
-        if one.by_seed and arm.has(one.name):
-            put(row, one.name, arm.each(one.name))
+    for metric in METRICS:
+        if metric.by_seed and arm.has(metric.name):
+            put(row, metric.name, arm.each(metric.name))
     if (speedup := _speedup(run, arm)) is not None:
         put(row, "prefetch_speedup", speedup)
     if not simulated(arm):
@@ -77,8 +77,8 @@ def _speedup(run: Run, arm: ArmResult) -> np.ndarray | None:
     """
     if simulated(arm):
         return 1.0 / arm.each("prefetch_evaluations")
-    alone = (one for one in SECTION.arms(run) if one.problem == arm.problem and not simulated(one))
-    base = next((one for one in alone if one.setting("sampler", "workers") == 1), None)
+    alone = (real for real in SECTION.arms(run) if real.problem == arm.problem and not simulated(real))
+    base = next((real for real in alone if real.setting("sampler", "workers") == 1), None)
     if base is None or base is arm:
         return None if base is None else np.ones(arm.done)
     return np.mean(base.each("prefetch_seconds")) / arm.each("prefetch_seconds")
@@ -134,15 +134,15 @@ METRICS = [*_COLUMNS, _SECONDS, _SPEEDUP, _POSSIBLE]
 
 
 def _views(rows: list[Row]) -> list[View]:
-    made = []
-    for kind, own, real in (
+    views = []
+    for kind, columns, real in (
         ("simulated", [_LATENCY, _SPEEDUP], False),
         ("real", [_SECONDS, _SPEEDUP, _POSSIBLE], True),
     ):
         ours = [row for row in rows if known(row["prefetch_steps"])]
         if ours := [row for row in ours if known(row["prefetch_possible"]) == real]:
-            made.append(table(f"Prefetching, {kind} workers", [*_COLUMNS, *own], ours))
-    return made
+            views.append(table(f"Prefetching, {kind} workers", [*_COLUMNS, *columns], ours))
+    return views
 
 
 def _milliseconds(seconds: float) -> str:

@@ -41,8 +41,8 @@ def summarise(draws: Draws) -> Row:
     mean, square = (draws.values("estimate", name) for name in ("mean", "square"))
     if mean is None or square is None or not len(mean) or mean.ndim != 2:
         return {}
-    told = (draws.values("estimate", name) for name in ("log_evidence", "evidence_bound"))
-    evidence = next((value for value in told if value is not None), np.full(1, math.nan))
+    evidences = (draws.values("estimate", name) for name in ("log_evidence", "evidence_bound"))
+    evidence = next((value for value in evidences if value is not None), np.full(1, math.nan))
     return {
         "moment_mean": mean[-1].tolist(),
         "moment_sd": np.sqrt(np.maximum(square[-1] - mean[-1] ** 2, 0.0)).tolist(),
@@ -54,11 +54,11 @@ def pool(chains: list[Draws]) -> Row:
     """exact_mean, exact_sd: by coordinate.  exact_evidence: its logarithm."""
     settings = chains[0].info["settings"]
     problem = {group: settings[group] for group in ("dataset", "model", "prior")}
-    found = _exact(json.dumps(problem, sort_keys=True), chains[0].cell.folder.parents[1] / "setup")
+    posterior = _exact(json.dumps(problem, sort_keys=True), chains[0].cell.folder.parents[1] / "setup")
     return {
-        "exact_mean": found.mean.tolist(),
-        "exact_sd": np.sqrt(found.variance).tolist(),
-        "exact_evidence": found.log_z,
+        "exact_mean": posterior.mean.tolist(),
+        "exact_sd": np.sqrt(posterior.variance).tolist(),
+        "exact_evidence": posterior.log_z,
     }
 
 
@@ -79,12 +79,12 @@ def _errors(arm: ArmResult) -> Errors:
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
-    one, evidence = _errors(arm), arm.each("moment_evidence")
-    row: Row = {"exact_coordinates": one.off.shape[1], "exact_evidence": arm.pooled.exact_evidence}
-    row |= accuracy.distances(one)
-    put(row, "off_median", np.median(np.abs(one.off), axis=1))
-    row["off_far"] = int((np.abs(one.off) > _FAR).sum())
-    row["off_told"] = one.off.size
+    distance, evidence = _errors(arm), arm.each("moment_evidence")
+    row: Row = {"exact_coordinates": distance.off.shape[1], "exact_evidence": arm.pooled.exact_evidence}
+    row |= accuracy.distances(distance)
+    put(row, "off_median", np.median(np.abs(distance.off), axis=1))
+    row["off_far"] = int((np.abs(distance.off) > _FAR).sum())
+    row["off_told"] = distance.off.size
     if np.isfinite(evidence).all():
         put(row, "evidence_off", evidence - arm.pooled.exact_evidence)
     for name in ("total_queries", "total_seconds"):
@@ -128,7 +128,7 @@ METRICS = [
 
 def _views(rows: list[Row]) -> list[View]:
     several = any(row.get("exact_coordinates", 1) > 1 for row in rows)
-    metrics = [one for one in METRICS if several or one.name not in _OF_SEVERAL]
+    metrics = [metric for metric in METRICS if several or metric.name not in _OF_SEVERAL]
     return [table("Moments beside exact ones (mean ± sd over seeds)", metrics, rows)]
 
 
@@ -138,8 +138,8 @@ def _by_size(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """
 
     def of_all(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-        one = _errors(arm)
-        return one.rms, one.sd_ratio
+        distance = _errors(arm)
+        return distance.rms, distance.sd_ratio
 
     labels = "rows a coordinate", "off, sds", "sd ratio"
     return by_size.draw(by_size.lines_of(arms, _rows), _rows, of_all, styles, labels, title)

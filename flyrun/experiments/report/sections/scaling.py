@@ -107,11 +107,17 @@ def _row(run: Run, arm: ArmResult) -> Row:
     row["note"] = errors.note(arm)
     arms = SECTION.arms(run)
     sweeps = swept(arms)
-    grows = {parameter for (_, parameter), own in sweeps.items() if arm in own}
+    grows = {parameter for (_, parameter), line in sweeps.items() if arm in line}
     row["compared"] = " ".join(name for name in PARAMETERS if name in grows)
-    if not row["compared"] and arm.problem not in {one.problem for own in sweeps.values() for one in own}:
+    if not row["compared"] and arm.problem not in {
+        swept_arm.problem for line in sweeps.values() for swept_arm in line
+    }:
         row["compared"] = "regime"
-    alike = (one for one in arms if one.problem == arm.problem and sampler_of(one) == "gibbs")
+    alike = (
+        candidate
+        for candidate in arms
+        if candidate.problem == arm.problem and sampler_of(candidate) == "gibbs"
+    )
     if base := next(alike, None):
         row["speedup_per_update"] = base.each("us_per_update").mean() / arm.each("us_per_update").mean()
         row["gibbs_error_s"], row["speedup_equal_error"] = equal_error(arm, base)
@@ -144,16 +150,16 @@ def sweeps_of(rows: list[Row]) -> list[tuple[str, str, list[Row]]]:
     for parameter in PARAMETERS:
         growing = [row for row in rows if parameter in str(row["compared"]).split()]
         for sampler in dict.fromkeys(row["sampler"] for row in growing):
-            own = [row for row in growing if row["sampler"] == sampler]
-            sweeps.append((sampler, parameter, sorted(own, key=lambda row: row[parameter])))
+            of_sampler = [row for row in growing if row["sampler"] == sampler]
+            sweeps.append((sampler, parameter, sorted(of_sampler, key=lambda row: row[parameter])))
     return sweeps
 
 
 def _views(rows: list[Row]) -> list[View]:
     """Slopes, a table for each parameter; what each regime gives; and the arms that are not finished."""
     grown: dict[str, list[tuple[str, list[Row]]]] = {}
-    for sampler, parameter, own in sweeps_of(rows):
-        grown.setdefault(parameter, []).append((sampler, own))
+    for sampler, parameter, sweep in sweeps_of(rows):
+        grown.setdefault(parameter, []).append((sampler, sweep))
     views = [_slopes_view(parameter, sweeps) for parameter, sweeps in grown.items()]
     views += map(_regime_view, _by_graph(rows).values())
     unfinished = [row for row in rows if row["seeds"] < row["seeds_wanted"]]
@@ -172,7 +178,7 @@ def _by_graph(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def _slopes_view(parameter: str, sweeps: list[tuple[str, list[Row]]]) -> View:
-    rows = [_slopes(sampler, parameter, own) for sampler, own in sweeps]
+    rows = [_slopes(sampler, parameter, sweep) for sampler, sweep in sweeps]
     smallest, *_, largest = sweeps[0][1]
     others = ", ".join(f"{SYMBOL[name]} = {smallest[name]:,.4g}" for name in PARAMETERS if name != parameter)
     title = (
@@ -250,14 +256,14 @@ def _costs(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     panels = panels.reshape(2, -1)
     for parameter, pair in zip(columns, panels.T, strict=True):
         ticks: set[float] = set()
-        for own in (own for (_, grows), own in lines.items() if grows == parameter):
-            sizes = [sizes_of(arm)[parameter] for arm in own]
+        for line in (line for (_, grows), line in lines.items() if grows == parameter):
+            sizes = [sizes_of(arm)[parameter] for arm in line]
             ticks |= set(sizes)
-            label = str(own[0].fact("update")) + (" (biased)" if own[0].exact is False else "")
+            label = str(line[0].fact("update")) + (" (biased)" if line[0].exact is False else "")
             for axis, name in zip(pair, ("actual", "us_per_update"), strict=True):
                 axis.plot(
-                    sizes, [arm.each(name).mean() for arm in own], color=styles[own[0].name].colour,
-                    marker=_marker(own[0]), markersize=4, linewidth=1.4, label=label,
+                    sizes, [arm.each(name).mean() for arm in line], color=styles[line[0].name].colour,
+                    marker=_marker(line[0]), markersize=4, linewidth=1.4, label=label,
                 )  # fmt: skip
         pair[1].set(xscale="log", xlabel=f"{SYMBOL[parameter]}, {PARAMETERS[parameter][2]}")
         pair[1].set_xticks(
@@ -281,7 +287,7 @@ def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Error of the running marginals against seconds of sampling, one chain on one core, mean ± 1 sd over
     seeds, where minibatches can win. By symmetry the true marginals are uniform.
     """
-    in_sweeps = {arm.problem for own in swept(arms).values() for arm in own}
+    in_sweeps = {arm.problem for line in swept(arms).values() for arm in line}
     graphs: dict[str, list[ArmResult]] = {}
     for arm in arms:
         if arm.problem not in in_sweeps and sampler_of(arm) in COSTS:
@@ -289,15 +295,15 @@ def _regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     if not graphs:
         return None
     figure, panels = axes(len(graphs), title, height=0.6 + 3.2 * len(graphs))
-    for axis, own in zip(panels, graphs.values(), strict=True):
-        for arm in own:
+    for axis, shown in zip(panels, graphs.values(), strict=True):
+        for arm in shown:
             line = errors.plot_error(axis, arm, "curve_seconds", styles[arm.name])
             line.set(marker=_marker(arm), markersize=4, markevery=max(1, len(line.get_xdata()) // 6))
         sizes = [
             f"{SYMBOL[name]} = {size:{',.0f' if size >= 1000 else '.4g'}}"
-            for name, size in sizes_of(own[0]).items()
+            for name, size in sizes_of(shown[0]).items()
         ]
-        text = ", ".join([f"{own[0].fact('n_variables'):,} variables", *sizes])
+        text = ", ".join([f"{shown[0].fact('n_variables'):,} variables", *sizes])
         axis.annotate(text, (1, 1), xycoords="axes fraction", ha="right", va="bottom", fontsize=8)
         errors.error_axes(axis)
     panels[-1].set_xlabel("seconds of sampling")

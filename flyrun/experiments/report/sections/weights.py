@@ -113,8 +113,8 @@ def _rows(arm: ArmResult) -> float:
     return float(arm.fact("n_data") or 0)  # where every draw reads them all, nothing is noise
 
 
-def _worst(one: tuple[float, float]) -> float:
-    return math.inf if math.isnan(one[0]) else one[0]
+def _worst(estimate: tuple[float, float]) -> float:
+    return math.inf if math.isnan(estimate[0]) else estimate[0]
 
 
 SECTION = Section(

@@ -28,18 +28,18 @@ def summarise(draws: Draws) -> Row:
     worth, 0 where it never changes, and how often it changes; of a count its mean, what is expected and how
     many effective draws their difference is worth.
     """
-    found: Row = {}
-    for name, told in (draws.facts.get("occupation") or {}).items():
+    occupied: Row = {}
+    for name, fact in (draws.facts.get("occupation") or {}).items():
         if (values := draws.values("sample_stats", name)) is None:
             continue
-        if "share" not in told:
-            found |= _counted(draws, name, values)
+        if "share" not in fact:
+            occupied |= _counted(draws, name, values)
         else:
             inside = np.asarray(values, float)
             moves = int((np.diff(inside) != 0).sum())
             size = float(ess.sizes(inside[:, None])[0]) if moves else 0.0
-            found[name] = {"share": float(inside.mean()), "effective": size, "moves": moves}
-    return {"occupied": found} if found else {}
+            occupied[name] = {"share": float(inside.mean()), "effective": size, "moves": moves}
+    return {"occupied": occupied} if occupied else {}
 
 
 def _counted(draws: Draws, name: str, values: np.ndarray) -> Row:
@@ -55,7 +55,7 @@ def _counted(draws: Draws, name: str, values: np.ndarray) -> Row:
 
 
 def _told(arm: ArmResult) -> dict[str, dict[str, Any]]:
-    return {name: told for name, told in (arm.fact("occupation") or {}).items() if "share" in told}
+    return {name: fact for name, fact in (arm.fact("occupation") or {}).items() if "share" in fact}
 
 
 def _each(arm: ArmResult, name: str, what: str) -> np.ndarray:
@@ -64,7 +64,7 @@ def _each(arm: ArmResult, name: str, what: str) -> np.ndarray:
 
 def _metrics(run: Run) -> Sequence[Metric]:
     names = dict.fromkeys(name for arm in run.arms for name in _told(arm))
-    return [one for name in names for one in _of(name)]
+    return [metric for name in names for metric in _of(name)]
 
 
 def _of(name: str) -> Iterator[Metric]:
@@ -90,7 +90,7 @@ def _views(rows: list[Row]) -> list[View]:
         return any(known(share) and _RARE < float(share) < 1.0 - _RARE for share in shares)
 
     shown = [name for name in names if tells(name)]
-    metrics = [one for name in shown for one in _of(name)]
+    metrics = [metric for name in shown for metric in _of(name)]
     return [table("Where chains are (mean ± sd over seeds)", metrics, rows)] if shown else []
 
 
@@ -110,20 +110,20 @@ def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
     lines, least = [], np.full(arm.done, np.nan)
     if arm.has("ess"):
         least = np.array([min(cell.ess, default=np.nan) for cell in arm.cells])
-    for name, told in _told(arm).items():
+    for name, fact in _told(arm).items():
         share, size, moves = (_each(arm, name, what) for what in ("share", "effective", "moves"))
-        stuck = occupation.stuck(share, size, least, told["share"])
+        stuck = occupation.stuck(share, size, least, fact["share"])
         lines += words.lines(
-            _ARM_CAVEATS, off=False, stuck=stuck, share=share.mean(), what=told["what"], design=told["share"],
-            least=int(moves.min()), most=int(moves.max()), remedy=told["remedy"],
+            _ARM_CAVEATS, off=False, stuck=stuck, share=share.mean(), what=fact["what"], design=fact["share"],
+            least=int(moves.min()), most=int(moves.max()), remedy=fact["remedy"],
         )  # fmt: skip
-    for name, told in (arm.fact("occupation") or {}).items():
-        if "share" not in told and all(name in cell.occupied for cell in arm.cells):
+    for name, fact in (arm.fact("occupation") or {}).items():
+        if "share" not in fact and all(name in cell.occupied for cell in arm.cells):
             count, expected, size = (_each(arm, name, what) for what in ("count", "expected", "effective"))
             off = occupation.counts_off(count, expected, np.fmin(size, least))
             lines += words.lines(
                 _ARM_CAVEATS, off=off, stuck=False, count=count.mean(), expected=expected.mean(),
-                remedy=told["remedy"],
+                remedy=fact["remedy"],
             )  # fmt: skip
     return lines
 
