@@ -41,25 +41,25 @@ class BeliefPropagation(GraphChain):
         return {"told": _FIRST * seeded(seed, self.arm.method()).standard_normal(len(self.source))}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        told, damping = state["told"], self.arm.sampler.damping
+        messages, damping = state["told"], self.arm.sampler.damping
         tanh = np.tanh(np.tile(self.coupling, 2))
         for _ in range(n):
-            told = told + damping * (np.arctanh(tanh * np.tanh(self._known(told))) - told)
-        spent = np.full(n, float(len(told)))
-        return {"told": told}, {"queries": spent, "visits": spent}
+            messages = messages + damping * (np.arctanh(tanh * np.tanh(self._known(messages))) - messages)
+        spent = np.full(n, float(len(messages)))
+        return {"told": messages}, {"queries": spent, "visits": spent}
 
-    def _known(self, told: np.ndarray) -> np.ndarray:
+    def _known(self, messages: np.ndarray) -> np.ndarray:
         """h, (2F,): what a message's source knows but for what it heard from that neighbour."""
-        heard = np.bincount(self.place, told, minlength=self.n)
-        return heard[self.source] - np.roll(told, len(self.coupling))
+        heard = np.bincount(self.place, messages, minlength=self.n)
+        return heard[self.source] - np.roll(messages, len(self.coupling))
 
     def agreement(self, state: State) -> np.ndarray:
         """P(x_i = x_j) by the belief of each pair, (F,)."""
-        one, other = np.split(self._known(state["told"]), 2)
+        first, other = np.split(self._known(state["told"]), 2)
         odds = (
             2 * self.coupling
-            + np.logaddexp(one + other, -one - other)
-            - np.logaddexp(one - other, other - one)
+            + np.logaddexp(first + other, -first - other)
+            - np.logaddexp(first - other, other - first)
         )
         return 1 / (1 + np.exp(-odds))
 

@@ -54,8 +54,8 @@ class Facts:
 
     def plain(self) -> dict[str, Any]:
         """One flat dictionary, for JSON; what is not known is left out, but whether it is exact stays."""
-        own = {key: value for key, value in asdict(self).items() if key not in ("tuned", "more")}
-        known = {key: value for key, value in own.items() if value is not None or key == "exact"}
+        settings = {key: value for key, value in asdict(self).items() if key not in ("tuned", "more")}
+        known = {key: value for key, value in settings.items() if value is not None or key == "exact"}
         return known | dict(self.more)
 
 
@@ -125,22 +125,22 @@ def agreed(method: Method, records: Any, n: int, kept: int) -> Records:
     """
     if not isinstance(records, Mapping):
         raise FlyrunError(f"{_named(method)}: advance gave no dictionary of arrays by name beside the state")
-    found = {str(name): np.asarray(values) for name, values in records.items()}
-    for name, values in found.items():
+    arrays = {str(name): np.asarray(values) for name, values in records.items()}
+    for name, values in arrays.items():
         wanted = kept if name == "theta" else n
         if values.dtype.kind not in "biuf" or values.shape[:1] != (wanted,):
             what = f"are {values.dtype} of shape {values.shape}"
             raise FlyrunError(
                 f"{_named(method)}: {name} {what}; of {n:,} steps it must be numbers, {wanted:,} rows"
             )
-    if "queries" not in found:
+    if "queries" not in arrays:
         raise FlyrunError(f"{_named(method)}: queries are missing; of {n:,} steps {n:,} numbers must be told")
     for name in ("queries", "visits", "span"):
-        if name in found and not (np.isfinite(found[name]) & (found[name] >= 0)).all():
+        if name in arrays and not (np.isfinite(arrays[name]) & (arrays[name] >= 0)).all():
             raise FlyrunError(f"{_named(method)}: {name} must be numbers of at least 0, of every step")
-    if "theta" in found and found["theta"].dtype.kind == "f":
-        found["theta"] = found["theta"].astype(np.float64, copy=False)
-    return found
+    if "theta" in arrays and arrays["theta"].dtype.kind == "f":
+        arrays["theta"] = arrays["theta"].astype(np.float64, copy=False)
+    return arrays
 
 
 def _named(method: Method) -> str:
@@ -171,9 +171,9 @@ def near(arm: Arm, problem: Any, steps: int) -> tuple[Any, State, int]:
     """The method of an arm whose answer is a Gaussian, its state after so many steps of seed 0, and what both
     took of queries, the MAP's not among them: for methods that start from such a Gaussian, whichever it is.
     """
-    made = arm.sampler.build(arm, problem)
-    state, queries = made.init(0), made.facts().setup_queries - problem.fit.queries
+    method = arm.sampler.build(arm, problem)
+    state, queries = method.init(0), method.facts().setup_queries - problem.fit.queries
     if steps:
-        state, told = made.advance(state, steps)
-        queries += int(told["queries"].sum())
-    return made, state, queries
+        state, records = method.advance(state, steps)
+        queries += int(records["queries"].sum())
+    return method, state, queries

@@ -24,9 +24,9 @@ class Bbvi(BlackBox):
         noise = rng.standard_normal((self.n_draws, self.n_params))
         theta = mean + noise * np.exp(log_sd)
         shared = self.log_likelihoods(theta, rows)
-        own = self.log_prior_by_coordinate(theta) + 0.5 * noise**2 + log_sd + 0.5 * np.log(2 * np.pi)
-        bound = float(np.mean(shared + own.sum(axis=1)))
-        return by_scores(self.config.baseline, noise, log_sd, shared, own), bound
+        separate = self.log_prior_by_coordinate(theta) + 0.5 * noise**2 + log_sd + 0.5 * np.log(2 * np.pi)
+        bound = float(np.mean(shared + separate.sum(axis=1)))
+        return by_scores(self.config.baseline, noise, log_sd, shared, separate), bound
 
     def log_likelihoods(self, theta: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
         """Σ log L_n, (S,), at positions (S, P); rows as in `gradient`."""

@@ -47,15 +47,15 @@ class Certificate(NamedTuple):
 
     def plain(self) -> dict[str, float]:
         """As facts; without KL and k̂ where there are none."""
-        found = {f"certificate_{name}": float(value) for name, value in self._asdict().items()}
+        facts = {f"certificate_{name}": float(value) for name, value in self._asdict().items()}
         unknown = [f"certificate_{name}" for name in ("kl", "k_hat") if np.isnan(getattr(self, name))]
-        return {name: value for name, value in found.items() if name not in unknown}
+        return {name: value for name, value in facts.items() if name not in unknown}
 
 
 class Stand(NamedTuple):
     """Sites that stand for the likelihoods, for what is done about a Gaussian."""
 
-    made: Gaussian  # by all of them
+    gaussian: Gaussian  # by all of them
     sites: Sites  # of the rows
     prior: Sites  # of the prior's coordinates, if it is no Gaussian
     queries: int  # that they took
@@ -73,9 +73,9 @@ def stand_at(arm: Arm, problem: Problem, q: Gaussian) -> Stand:
 
     def work(block: slice) -> tuple[np.ndarray, np.ndarray, int]:
         rows, factors = features.rows[block].astype(np.float64), Factors(module, module.part(model, block))
-        made, found = averaging(factors, projection.marginals(rows, *little), POINTS)
-        sites.precision[block], sites.linear[block] = made
-        return gram(features, rows, made.precision), pulled(features, rows, made.linear), found.queries
+        fitted, spent = averaging(factors, projection.marginals(rows, *little), POINTS)
+        sites.precision[block], sites.linear[block] = fitted
+        return gram(features, rows, fitted.precision), pulled(features, rows, fitted.linear), spent.queries
 
     product, linear, queries = passes.added(passes.over_blocks(len(features.rows), work))
     precision, linear = projection.back(product, linear)
@@ -87,12 +87,12 @@ def stand_at(arm: Arm, problem: Problem, q: Gaussian) -> Stand:
 
 def certify(arm: Arm, problem: Problem, q: Gaussian, stand: Stand) -> Certificate:
     """Of q, with sites that need not make it."""
-    made, sites, prior = stand[:3]
+    gaussian, sites, prior = stand[:3]
     rng = seeded(0)
     noise = rng.standard_normal((DRAWS, len(q.mean)))
     away = noise @ np.linalg.cholesky(q.covariance).T
     theta = q.mean + away
-    known = 0.5 * (noise**2).sum(axis=1) + _log_density(made, theta)
+    known = 0.5 * (noise**2).sum(axis=1) + _log_density(gaussian, theta)
     penalty = priors_of(arm).penalty(problem.prior)
     if not penalty.gaussian:
         known += penalty.beyond_ridge(theta)
@@ -104,22 +104,22 @@ def certify(arm: Arm, problem: Problem, q: Gaussian, stand: Stand) -> Certificat
             sums, spent = _sums(arm, problem, rng, theta, q, sites, min(size, len(problem.features.rows)))
             pair.append(known + sums)
             queries += spent
-        one, two = (values - values.mean() for values in pair)
-        variance, error = float(np.mean(one * two)), float(np.std(one * two) / np.sqrt(DRAWS))
+        first, second = (values - values.mean() for values in pair)
+        variance, error = float(np.mean(first * second)), float(np.std(first * second) / np.sqrt(DRAWS))
         if error < max(0.01, 0.1 * variance) or size >= min(LAST, len(problem.features.rows)):
             break
         size *= 4
-    both = (one + two) / 2
+    both = (first + second) / 2
     shrunk = both * np.sqrt(max(variance, 0.0) / both.var()) if both.any() else both
     kl = max(variance, 0.0) / 2 if variance < _SMALL else np.nan
     k_hat = pareto_k(shrunk) if variance > _EVEN else np.nan
     return Certificate(variance, error, kl, k_hat, queries)
 
 
-def _log_density(made: Gaussian, theta: np.ndarray) -> np.ndarray:
+def _log_density(gaussian: Gaussian, theta: np.ndarray) -> np.ndarray:
     """Up to a constant."""
-    away = theta - made.mean
-    return -0.5 * np.einsum("np,np->n", away, np.linalg.solve(made.covariance, away.T).T)
+    away = theta - gaussian.mean
+    return -0.5 * np.einsum("np,np->n", away, np.linalg.solve(gaussian.covariance, away.T).T)
 
 
 def _sums(
@@ -138,18 +138,18 @@ def _sums(
     projection = Projection(features, basis)
     little = projection.reduced(*q)
     grid, log_weight = nodes(basis.shape[1], POINTS)
-    found, step = np.empty(len(theta)), max(1, _BLOCK // (size * rows.shape[1]))
+    sums, step = np.empty(len(theta)), max(1, _BLOCK // (size * rows.shape[1]))
     for first in range(0, len(theta), step):
         at = theta[first : first + step]
         index = rng.integers(len(rows), size=(len(at), size))
         part, flat = rows[index.ravel()].astype(np.float64), index.ravel()
-        factors, own = Factors(module, module.part(model, flat)), Sites(*(value[flat] for value in sites))
+        factors, chosen = Factors(module, module.part(model, flat)), Sites(*(value[flat] for value in sites))
         gaussians = projection.marginals(part, *little)
         root = root_of(gaussians.variance)
         centre = np.zeros(len(flat))
         for node, weight in zip(grid, np.exp(log_weight), strict=True):
-            centre += weight * unsited(factors, own, gaussians.mean + root @ node)
+            centre += weight * unsited(factors, chosen, gaussians.mean + root @ node)
         eta = predicted(features, part.reshape(len(at), size, -1), at).reshape(len(flat), -1)
-        left = unsited(factors, own, eta @ basis) - centre
-        found[first : first + step] = left.reshape(len(at), size).mean(axis=1) * len(rows)
-    return found, theta.shape[0] * size * (len(grid) + 1)
+        left = unsited(factors, chosen, eta @ basis) - centre
+        sums[first : first + step] = left.reshape(len(at), size).mean(axis=1) * len(rows)
+    return sums, theta.shape[0] * size * (len(grid) + 1)

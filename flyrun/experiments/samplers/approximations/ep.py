@@ -37,15 +37,15 @@ class Ep:
         if not proper.all():
             which = np.flatnonzero(proper)
             part = Gaussians(*(value[which] for value in cavity))
-            found = tilted(factors.of(which), part, self.points)
+            moments = tilted(factors.of(which), part, self.points)
         else:
             which, part = np.arange(len(proper)), cavity
-            found = tilted(factors, cavity, self.points)
+            moments = tilted(factors, cavity, self.points)
         precision, linear, evidence = old.precision.copy(), old.linear.copy(), np.zeros(len(proper))
-        precision[which], linear[which] = matching(part, found)
+        precision[which], linear[which] = matching(part, moments)
         spent = Sites(old.precision[which], old.linear[which])
-        evidence[which] = found.log_z - log_of_site(part, spent, at.variance[which])
-        return Update(Sites(precision, linear), evidence, ~proper, found.queries)
+        evidence[which] = moments.log_z - log_of_site(part, spent, at.variance[which])
+        return Update(Sites(precision, linear), evidence, ~proper, moments.queries)
 
     def of_prior(self, penalty: Penalty, at: Gaussians, old: Sites) -> Update:
         """A Gaussian times e^{−rate·|θ|} is two pieces of Gaussians, of known moments."""
@@ -89,19 +89,19 @@ def without(at: Gaussians, site: Sites) -> tuple[Gaussians, np.ndarray]:
     return Gaussians(centre, (without_site + without_site.transpose(0, 2, 1)) / 2), proper
 
 
-def matching(cavity: Gaussians, found: Tilted) -> Sites:
+def matching(cavity: Gaussians, tilt: Tilted) -> Sites:
     """The sites that make q's moments those of the tilted distributions."""
     mean, variance = cavity
-    left = np.eye(variance.shape[1]) - variance @ found.curvature
-    left = np.where(found.wide[:, None, None], np.eye(variance.shape[1]), left)
-    precision = found.curvature @ np.linalg.inv(left)
-    pull = found.slope + np.einsum("nkl,nl->nk", found.curvature, mean)
+    left = np.eye(variance.shape[1]) - variance @ tilt.curvature
+    left = np.where(tilt.wide[:, None, None], np.eye(variance.shape[1]), left)
+    precision = tilt.curvature @ np.linalg.inv(left)
+    pull = tilt.slope + np.einsum("nkl,nl->nk", tilt.curvature, mean)
     linear = np.linalg.solve(left.transpose(0, 2, 1), pull[:, :, None])[:, :, 0]
-    if found.wide.any():
-        wide = found.wide
-        inner, outer = np.linalg.inv(found.variance[wide]), np.linalg.inv(variance[wide])
+    if tilt.wide.any():
+        wide = tilt.wide
+        inner, outer = np.linalg.inv(tilt.variance[wide]), np.linalg.inv(variance[wide])
         precision[wide] = inner - outer
-        linear[wide] = np.einsum("nkl,nl->nk", inner, found.mean[wide])
+        linear[wide] = np.einsum("nkl,nl->nk", inner, tilt.mean[wide])
         linear[wide] -= np.einsum("nkl,nl->nk", outer, mean[wide])
     return Sites((precision + precision.transpose(0, 2, 1)) / 2, linear)
 

@@ -13,11 +13,11 @@ Baseline = Literal["none", "rao_blackwell", "control", "leave_one_out"]
 
 
 def by_scores(
-    baseline: Baseline, noise: np.ndarray, log_sd: np.ndarray, shared: np.ndarray, own: np.ndarray
+    baseline: Baseline, noise: np.ndarray, log_sd: np.ndarray, shared: np.ndarray, separate: np.ndarray
 ) -> np.ndarray:
     """∇L by mean and log sd of independent coordinates, (2P,), from draws θ = μ + noise·sd.
 
-    noise: (S, P); log_sd: (P,).  shared: Σ log L_n, (S,).  own: what contains one coordinate only, (S, P):
+    noise: (S, P); log_sd: (P,).  shared: Σ log L_n, (S,).  separate: terms of one coordinate alone, (S, P):
     its log prior − log q.  With f = log p̃ − log q and the scores h = ∇log q the estimates are
       none: mean f·h (the survey's Algorithm 18);
       rao_blackwell: of f only the terms that contain the coordinate;
@@ -26,8 +26,8 @@ def by_scores(
     """
     score = np.hstack([noise * np.exp(-log_sd), noise**2 - 1])
     if baseline == "none":
-        return (shared + own.sum(axis=1)) @ score / len(noise)
-    signal = np.tile(shared[:, None] + own, 2)
+        return (shared + separate.sum(axis=1)) @ score / len(noise)
+    signal = np.tile(shared[:, None] + separate, 2)
     if baseline == "leave_one_out":
         return ((signal - signal.mean(axis=0)) * score).sum(axis=0) / (len(noise) - 1)
     product = signal * score

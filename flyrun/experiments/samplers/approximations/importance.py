@@ -61,8 +61,8 @@ class Importance(OnData):
     def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         started = time.perf_counter()
-        made, state, self.own_queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
-        self.q = made.answer(state)
+        inner, state, self.own_queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
+        self.q = inner.answer(state)
         self.proposal = Proposal(self.q, arm.sampler.freedom)
         self.own_seconds = time.perf_counter() - started
 

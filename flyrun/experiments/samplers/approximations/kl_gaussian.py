@@ -28,8 +28,8 @@ class KlGaussian:
 
     def of_rows(self, factors: Factors, at: Gaussians, old: Sites) -> Update:
         """As in `Rule`."""
-        sites, found = averaging(factors, at, self.points)
-        return Update(sites, found.value, np.zeros(len(found.value), bool), found.queries)
+        sites, averages = averaging(factors, at, self.points)
+        return Update(sites, averages.value, np.zeros(len(averages.value), bool), averages.queries)
 
     def of_prior(self, penalty: Penalty, at: Gaussians, old: Sites) -> Update:
         """E|θ| and its derivatives are known."""

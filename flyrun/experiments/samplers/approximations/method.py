@@ -32,13 +32,13 @@ def gaussian_estimates(arm: Arm, problem: Problem, means: np.ndarray, roots: np.
 
     Mean and square exactly, what the model adds by draws that are the same whenever asked.
     """
-    found = {"mean": means.mean(axis=0), "square": (means**2 + (roots**2).sum(axis=2)).mean(axis=0)}
+    moments = {"mean": means.mean(axis=0), "square": (means**2 + (roots**2).sum(axis=2)).mean(axis=0)}
     if not hasattr(arm.model.code, "functionals"):
-        return found
+        return moments
     noise = np.random.Generator(np.random.PCG64(0)).standard_normal((DRAWS, means.shape[1]))
     which = np.arange(DRAWS) % len(means)
     draws = means[which] + np.einsum("npq,nq->np", roots[which], noise)
-    return of_positions(arm, problem, draws, np.full(DRAWS, 1.0 / DRAWS)) | found
+    return of_positions(arm, problem, draws, np.full(DRAWS, 1.0 / DRAWS)) | moments
 
 
 def ridge_of(arm: Arm, problem: Problem) -> float:
@@ -89,8 +89,8 @@ class GaussianAnswer(OnData):
 
     def answer(self, state: State) -> Gaussian:
         """The Gaussian."""
-        found = self.result(state)
-        return Gaussian(found["mean"], found["covariance"])
+        moments = self.result(state)
+        return Gaussian(moments["mean"], moments["covariance"])
 
     def stand(self, state: State) -> Stand:
         """Sites to certify it by. LinAlgError where they make no Gaussian."""

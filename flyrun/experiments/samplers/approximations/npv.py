@@ -122,21 +122,21 @@ class Npv(OnData):
             return -value - bent.sum(), -wider - bent
 
         options = {"maxiter": _ASCENTS}
-        found = minimize(of_centres, at[:, :-1].ravel(), jac=True, method="L-BFGS-B", options=options)
-        centres = found.x.reshape(shape)
+        ascent = minimize(of_centres, at[:, :-1].ravel(), jac=True, method="L-BFGS-B", options=options)
+        centres = ascent.x.reshape(shape)
         trace = self._slopes(centres, rows)[1]
         limits = [(self.most + _LEAST_LOG_VARIANCE, self.most)] * len(at)
         wide = minimize(of_variances, at[:, -1], jac=True, method="L-BFGS-B", bounds=limits, options=options)
-        return np.column_stack([centres, wide.x]), found.nfev + 1
+        return np.column_stack([centres, wide.x]), ascent.nfev + 1
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         """Centres (K, P) and variances (K,)."""
         return {"centres": state["at"][:, :-1], "variances": np.exp(state["at"][:, -1])}
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        found = self.result(state)
-        roots = np.sqrt(found["variances"])[:, None, None] * np.eye(found["centres"].shape[1])
-        return method.gaussian_estimates(self.arm, self.problem, found["centres"], roots)
+        mixture = self.result(state)
+        roots = np.sqrt(mixture["variances"])[:, None, None] * np.eye(mixture["centres"].shape[1])
+        return method.gaussian_estimates(self.arm, self.problem, mixture["centres"], roots)
 
 
 build = Npv

@@ -81,10 +81,10 @@ class ParallelEp(StreamedGaussian):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more rounds. FlyrunError where they lead to no Gaussian."""
-        told = {name: np.zeros(n) for name in ("queries", "visits", "span")}
+        records = {name: np.zeros(n) for name in ("queries", "visits", "span")}
         for i in range(n):
-            state, told["queries"][i], told["visits"][i], told["span"][i] = self._round(state)
-        return state, told
+            state, records["queries"][i], records["visits"][i], records["span"][i] = self._round(state)
+        return state, records
 
     def _share(self, step: int) -> float:
         """Of the way that a shard's site moves in a round."""
@@ -103,18 +103,18 @@ class ParallelEp(StreamedGaussian):
                 place = (step - self.ages[k]) % self.config.stale
                 view = Natural(state["seen_precision"][place], state["seen_linear"][place])
                 begun = float(state["seen_span"][place])
-            own = Natural(state["site_precision"][k], state["site_linear"][k])
+            old = Natural(state["site_precision"][k], state["site_linear"][k])
             index = self.batches.rows(k, rng, key)
             first = step == self.ages[k]
             rows = None if first else Sites(state["row_precision"][index], state["row_linear"][index])
-            cavity = view.plus(own, -1.0)
+            cavity = view.plus(old, -1.0)
             luck = np.random.Generator(np.random.PCG64([key, step, k]))
             shard = Shard(self.arm, self.problem, index)
-            found, local = self._tilted(step, k, shard, cavity, rows, luck)
-            if found is None:
+            tilted, local = self._tilted(step, k, shard, cavity, rows, luck)
+            if tilted is None:
                 new["kept"] = new["kept"] + 1
             else:
-                site = found.plus(cavity, -1.0)
+                site = tilted.plus(cavity, -1.0)
                 new["site_precision"][k], new["site_linear"][k] = site
             new["row_precision"][index], new["row_linear"][index] = local.sites
             queries, visits = queries + local.queries, visits + local.visits
@@ -163,11 +163,11 @@ class ParallelEp(StreamedGaussian):
         asked, read = draws * len(shard), min(draws, 1) * len(shard)
         local = local._replace(queries=local.queries + asked, visits=local.visits + read)
         try:
-            found = self.moments(shard, cavity, local.gaussian, rng)
-            found.moments()
+            tilted = self.moments(shard, cavity, local.gaussian, rng)
+            tilted.moments()
         except np.linalg.LinAlgError:
             return None, local
-        return found, local
+        return tilted, local
 
     def moments(self, shard: Shard, cavity: Natural, local: Natural, rng: np.random.Generator) -> Natural:
         """The Gaussian with the moments of cavity × likelihoods.
@@ -207,7 +207,7 @@ class ParallelEp(StreamedGaussian):
         """The schedule, rounds that every shard takes; sites that stayed as they were, the share of the way
         that the last round went; and the certificate.
         """
-        told = {"shards": self.config.shards, "rounds_by_shard": (self.ages + 1).tolist()}
+        facts = {"shards": self.config.shards, "rounds_by_shard": (self.ages + 1).tolist()}
         if state is not None:
-            told |= {"kept_sites": int(state["kept"][0]), "damping": float(state["share"][0])}
-        return told | super().more(state)
+            facts |= {"kept_sites": int(state["kept"][0]), "damping": float(state["share"][0])}
+        return facts | super().more(state)

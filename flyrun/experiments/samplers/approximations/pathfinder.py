@@ -112,14 +112,14 @@ class Pathfinder(GaussianAnswer):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more steps of the path, until it ends."""
-        told = {name: np.zeros(n) for name in ("queries", "visits", "elbo")}
+        records = {name: np.zeros(n) for name in ("queries", "visits", "elbo")}
         for i in range(n):
             if not state["done"][0]:
                 state, looks = self._step(state)
-                told["queries"][i] = (looks + self.config.draws) * self.n_data
-                told["visits"][i] = (looks + 1) * self.n_data
-            told["elbo"][i] = state["elbo"][0]
-        return state, told
+                records["queries"][i] = (looks + self.config.draws) * self.n_data
+                records["visits"][i] = (looks + 1) * self.n_data
+            records["elbo"][i] = state["elbo"][0]
+        return state, records
 
     def _step(self, state: State) -> tuple[State, int]:
         """Up to the next point and the Gaussian there; how many slopes it took."""

@@ -68,8 +68,8 @@ def remainders(arm: Arm, problem: Problem, sites: Sites, q: Gaussian) -> tuple[R
     kappa = float(spread.sum())
     share = spread / kappa if kappa > 0 else np.full(len(spread), 1 / len(spread))
     constant, share = np.ascontiguousarray(constant), np.ascontiguousarray(share)
-    made = Remainders(sites.precision, sites.linear, constant, share, alias_table(share), basis)
-    return made, kappa, len(features.rows) * len(grid)
+    left_out = Remainders(sites.precision, sites.linear, constant, share, alias_table(share), basis)
+    return left_out, kappa, len(features.rows) * len(grid)
 
 
 def best_rate(kappa: float) -> float:
@@ -136,11 +136,11 @@ def _factor(left, model, features, work, rng, theta, rate):
         predict(features, index, theta, work.eta)
         log_likelihood(model, index, work.eta, work.values, None)
         for i in range(size):
-            found = _remainder(left, index[i], work.eta[i], work.values[i], work.seen)
+            rest = _remainder(left, index[i], work.eta[i], work.values[i], work.seen)
             if whole:
-                total += found
+                total += rest
                 continue
-            term = 1.0 + found / (rate * left.probability[index[i]])
+            term = 1.0 + rest / (rate * left.probability[index[i]])
             negative = negative != (term < 0.0)
             total += log(abs(term)) if term != 0.0 else -np.inf
     return total, negative, count
@@ -165,7 +165,7 @@ def draw(left, proposal, model, features, work, rng, rate, growth, theta, log_we
             theta[i, d] = proposal.mean[d] + stretch * first_dot(proposal.root, d, work.noise, d + 1)
         square *= stretch * stretch
         wanted = rate * max(1.0, square / size) ** growth
-        found = _factor(left, model, features, work, rng, theta[i], wanted)
-        log_weight[i], negative[i], queries[i] = found
+        weighted = _factor(left, model, features, work, rng, theta[i], wanted)
+        log_weight[i], negative[i], queries[i] = weighted
         if freedom > 0.0:
             log_weight[i] += 0.5 * (freedom + size) * np.log1p(square / freedom) - 0.5 * square

@@ -63,15 +63,15 @@ def climbed(
     looks = 0
     for _ in range(_MOST):
         looks += 1
-        found = look(theta)
+        at = look(theta)
         pulled = precision @ (theta - mean)
-        height = found.value - 0.5 * (theta - mean) @ pulled
+        height = at.value - 0.5 * (theta - mean) @ pulled
         if height < before - CLOSE:
             step = step / 2
             theta = theta - step
             continue
-        before, curved = height, precision + found.curvature
-        step = np.linalg.solve(curved, found.gradient - pulled)
+        before, curved = height, precision + at.curvature
+        step = np.linalg.solve(curved, at.gradient - pulled)
         if 0.5 * step @ curved @ step < close:
             break
         theta = theta + step
@@ -140,9 +140,9 @@ class Shard:
         def work(block: slice) -> tuple[int]:
             rows, factors = self._part(block)
             at = self.projection.marginals(rows, mean, covariance)
-            found = rule.of_rows(factors, at, Sites(old.precision[block], old.linear[block]))
-            new.precision[block], new.linear[block] = found.sites
-            return (found.queries,)
+            update = rule.of_rows(factors, at, Sites(old.precision[block], old.linear[block]))
+            new.precision[block], new.linear[block] = update.sites
+            return (update.queries,)
 
         (queries,) = passes.added(passes.over_blocks(len(self), work))
         return new, int(queries)

@@ -43,9 +43,9 @@ class SerialSites(SiteMethod):
             pulled = covariance @ row
             at = Gaussians(np.array([[row @ mean]]), np.array([[[row @ pulled]]]))
             old = Sites(precision[n : n + 1], linear[n : n + 1])
-            found = self.rule.of_rows(whole.of(np.array([n])), at, old)
-            queries, kept = queries + found.queries, kept + int(found.kept[0])
-            change, push = (share * (new - was).item() for new, was in zip(found.sites, old, strict=True))
+            update = self.rule.of_rows(whole.of(np.array([n])), at, old)
+            queries, kept = queries + update.queries, kept + int(update.kept[0])
+            change, push = (share * (new - was).item() for new, was in zip(update.sites, old, strict=True))
             left = 1 + change * at.variance.item()
             if not left > 0 or not np.isfinite(push):
                 kept += 1

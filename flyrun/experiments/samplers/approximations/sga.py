@@ -73,25 +73,25 @@ class StochasticAscent(OnData):
         rng, key, first = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])
         theta, average, centre, slope = (state[name] for name in ("theta", "average", "centre", "slope"))
         past = state["past"].copy()
-        options, told = self.arm.sampler, {name: np.zeros(n) for name in ("queries", "visits")}
+        options, records = self.arm.sampler, {name: np.zeros(n) for name in ("queries", "visits")}
         for k in range(n):
             step = first + k
             if options.control and step % self.batches.in_epoch == 0:
                 centre, slope = theta, self._slope(theta)
-                told["queries"][k], told["visits"][k] = self.n_data, self.n_data
+                records["queries"][k], records["visits"][k] = self.n_data, self.n_data
             index = self.batches.rows(step, rng, key)
-            told["queries"][k] += (1 + options.control) * len(index)
-            told["visits"][k] += len(index)
+            records["queries"][k] += (1 + options.control) * len(index)
+            records["visits"][k] += len(index)
             seen = past[max(0, step - options.stale) % len(past)]
-            found = self._slope(seen, index) - (self._slope(centre, index) if options.control else 0.0)
-            ascent = slope + self.batches.factor * found - self.ridge * seen
+            gradient = self._slope(seen, index) - (self._slope(centre, index) if options.control else 0.0)
+            ascent = slope + self.batches.factor * gradient - self.ridge * seen
             theta = theta + size_of(options, self.batches, step) * (self.gain @ ascent)
             if not np.isfinite(theta).all():
                 raise FlyrunError(f"sampler=sga: θ is lost at step {step + 1}; try a smaller sampler.rate")
             past[(step + 1) % len(past)] = theta
             average = averaged(average, theta, step + 1, options.average) if options.average else theta
         new = {"theta": theta, "average": average, "centre": centre, "slope": slope, "past": past}
-        return {**state, **new, "step": state["step"] + n, "rng": generator_state(rng)}, told
+        return {**state, **new, "step": state["step"] + n, "rng": generator_state(rng)}, records
 
     def _slope(self, theta: np.ndarray, index: np.ndarray | None = None) -> np.ndarray:
         """∇ Σ log L_n, (P,), over the rows index, or all."""

@@ -126,12 +126,12 @@ class SiteMethod(GaussianAnswer):
 
         def work(block: slice) -> tuple[Any, ...]:
             rows = features.rows[block].astype(np.float64)
-            found = of_block(Factors(module, module.part(model, block)), rows, block)
-            for into, have, made in zip(new, old, found.sites, strict=True):
-                into[block] = (1 - share) * have[block] + share * made if share < 1 else made
+            update = of_block(Factors(module, module.part(model, block)), rows, block)
+            for into, have, site in zip(new, old, update.sites, strict=True):
+                into[block] = (1 - share) * have[block] + share * site if share < 1 else site
             product = gram(features, rows, new.precision[block])
             slope = pulled(features, rows, new.linear[block])
-            return product, slope, found.evidence.sum(), int(found.kept.sum()), found.queries
+            return product, slope, update.evidence.sum(), int(update.kept.sum()), update.queries
 
         return new, Pass(*passes.added(passes.over_blocks(self.n_data, work)))
 
@@ -148,8 +148,8 @@ class SiteMethod(GaussianAnswer):
 
     def spread(self, state: State) -> np.ndarray:
         """Covariance under which expectations are taken."""
-        found = np.linalg.inv(state["precision"])
-        return (found + found.T) / 2
+        covariance = np.linalg.inv(state["precision"])
+        return (covariance + covariance.T) / 2
 
     # -- steps ----------------------------------------------------------------------------------------------
 
@@ -159,14 +159,14 @@ class SiteMethod(GaussianAnswer):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more passes. FlyrunError where they lead away."""
-        told = {name: np.zeros(n) for name in self.recorded}
+        records = {name: np.zeros(n) for name in self.recorded}
         for i in range(n):
             state, summed, moved = self._pass(state)
             state |= self._damped(state, moved)
             values = summed.queries, self.n_data, moved, summed.kept, state["evidence"][0]
             for name, value in zip(self.recorded, values, strict=False):
-                told[name][i] = value
-        return state, told
+                records[name][i] = value
+        return state, records
 
     def _damped(self, state: State, moved: float) -> State:
         """The share of the way that the next pass goes: half of it where this one moved the mean as far as
@@ -184,7 +184,7 @@ class SiteMethod(GaussianAnswer):
         mean, little = self.projection.reduced(state["mean"], covariance)
         sd = np.sqrt(np.diag(covariance))
         old = Sites(state["site_precision"], state["site_linear"])
-        own = Sites(state["prior_precision"], state["prior_linear"])
+        old_prior = Sites(state["prior_precision"], state["prior_linear"])
 
         def rule(factors: Factors, rows: np.ndarray, block: slice) -> Update:
             at = self.projection.marginals(rows, mean, little)
@@ -196,14 +196,14 @@ class SiteMethod(GaussianAnswer):
             sites, summed = self._over_rows(rule, old, share)
         except np.linalg.LinAlgError:
             raise self._lost(step, "a datum's Gaussian is none") from None
-        found = self._prior_update(state["mean"], sd, own)
-        prior = _between(own, found.sites, share)
+        update = self._prior_update(state["mean"], sd, old_prior)
+        prior = _between(old_prior, update.sites, share)
         for _ in range(_HALVINGS):
             try:
                 settled = self._settled(summed, prior)
                 break
             except np.linalg.LinAlgError:  # half of the way there; the rows need no second look
-                sites, prior = _between(old, sites, 0.5), _between(own, prior, 0.5)
+                sites, prior = _between(old, sites, 0.5), _between(old_prior, prior, 0.5)
                 precision, linear = self._sums(sites)
                 summed = summed._replace(precision=precision, linear=linear)
         else:
@@ -212,7 +212,7 @@ class SiteMethod(GaussianAnswer):
         if not np.isfinite(moved) or (step > 1 and moved > _FAR):
             raise self._lost(step, f"the mean moved by {moved:.2g} posterior sds")
         refuse_without_digits(self.arm, settled["mean"], settled["precision"])
-        evidence = summed.evidence + found.evidence.sum() + self._of_gaussian(state, covariance)
+        evidence = summed.evidence + update.evidence.sum() + self._of_gaussian(state, covariance)
         new = {
             "site_precision": sites.precision, "site_linear": sites.linear,
             "prior_precision": prior.precision, "prior_linear": prior.linear,
@@ -220,23 +220,23 @@ class SiteMethod(GaussianAnswer):
         }  # fmt: skip
         return {**state, **settled, **new}, summed, moved
 
-    def _prior_update(self, mean: np.ndarray, sd: np.ndarray, own: Sites) -> Update:
+    def _prior_update(self, mean: np.ndarray, sd: np.ndarray, prior: Sites) -> Update:
         none, size, aux = np.zeros(len(mean)), self.penalty.size, self.penalty.aux
-        found = Update(own, none, none.astype(bool), 0)
+        update = Update(prior, none, none.astype(bool), 0)
         at = Gaussians(mean[:, None], (sd**2)[:, None, None])
         if self.penalty.rate:
-            parts = (Gaussians(*(one[:size] for one in at)), Sites(*(one[:size] for one in own)))
-            found = self.rule.of_prior(self.penalty, *parts)
+            parts = (Gaussians(*(part[:size] for part in at)), Sites(*(part[:size] for part in prior)))
+            update = self.rule.of_prior(self.penalty, *parts)
         if aux is None:
-            return found
+            return update
         of_aux = self.rule.of_rows(
-            aux, Gaussians(*(one[size:] for one in at)), Sites(*(one[size:] for one in own))
+            aux, Gaussians(*(values[size:] for values in at)), Sites(*(values[size:] for values in prior))
         )
         sites = Sites(
-            *(np.concatenate([a[:size], b]) for a, b in zip(found.sites, of_aux.sites, strict=True))
+            *(np.concatenate([a[:size], b]) for a, b in zip(update.sites, of_aux.sites, strict=True))
         )
         evidence, kept = (
-            np.concatenate([getattr(found, name)[:size], getattr(of_aux, name)])
+            np.concatenate([getattr(update, name)[:size], getattr(of_aux, name)])
             for name in ("evidence", "kept")
         )
         return Update(sites, evidence, kept, 0)
@@ -251,7 +251,7 @@ class SiteMethod(GaussianAnswer):
 
     def _of_gaussian(self, state: State, covariance: np.ndarray) -> float:
         """What the prior, but for its sites, and q add to the log evidence."""
-        mean, size, own = state["mean"], self.n_params, self.penalty.size
+        mean, size, first = state["mean"], self.n_params, self.penalty.size
         nowhere = np.zeros((1, size))
         constant = float(log_priors(self.problem.prior, nowhere)[0]) - float(
             self.penalty.beyond_ridge(nowhere)[0]
@@ -259,7 +259,7 @@ class SiteMethod(GaussianAnswer):
         constant += 0.5 * size * np.log(2 * np.pi)
         half = 0.5 * np.linalg.slogdet(covariance)[1]
         if self.rule.bound:
-            square = mean[:own] @ mean[:own] + np.trace(covariance[:own, :own])
+            square = mean[:first] @ mean[:first] + np.trace(covariance[:first, :first])
             return constant + half + 0.5 * size - 0.5 * self.penalty.ridge * square
         return constant + half + 0.5 * mean @ state["precision"] @ mean
 
@@ -276,8 +276,8 @@ class SiteMethod(GaussianAnswer):
     def stand(self, state: State) -> Stand:
         """Its own sites."""
         whole = Gaussian(state["mean"], SiteMethod.spread(self, state))
-        own = Sites(state["prior_precision"], state["prior_linear"])
-        return Stand(whole, Sites(state["site_precision"], state["site_linear"]), own, 0)
+        prior = Sites(state["prior_precision"], state["prior_linear"])
+        return Stand(whole, Sites(state["site_precision"], state["site_linear"]), prior, 0)
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """Log evidence, or the bound on it, of where the last pass began."""
@@ -291,9 +291,9 @@ class SiteMethod(GaussianAnswer):
         """
         if state is None:
             return super().more(state)
-        told = {"kept_sites": int(state["kept"][0]), "damping": float(state["share"][0])}
-        return told | super().more(state)
+        facts = {"kept_sites": int(state["kept"][0]), "damping": float(state["share"][0])}
+        return facts | super().more(state)
 
 
 def _between(old: Sites, new: Sites, share: float) -> Sites:
-    return Sites(*((1 - share) * have + share * made for have, made in zip(old, new, strict=True)))
+    return Sites(*((1 - share) * have + share * site for have, site in zip(old, new, strict=True)))

@@ -85,26 +85,26 @@ class StochasticVariational(StreamedGaussian):
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more batches. FlyrunError where they lead to no Gaussian."""
         rng, key, first = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])
-        state, told = dict(state), {name: np.zeros(n) for name in ("queries", "visits")}
+        state, records = dict(state), {name: np.zeros(n) for name in ("queries", "visits")}
         for k in range(n):
             index = self.batches.rows(first + k, rng, key)
-            found = self.of_batch(state["precision"], state["linear"], index)
-            told["queries"][k], told["visits"][k] = found.queries, len(index)
-            state |= self._moved(state, found, first + k)
+            sums = self.of_batch(state["precision"], state["linear"], index)
+            records["queries"][k], records["visits"][k] = sums.queries, len(index)
+            state |= self._moved(state, sums, first + k)
             for name in self._averaged:
                 mean = state[f"{name}_average"]
                 state[f"{name}_average"] = averaged(
                     mean, state[name], first + k + 1, self.arm.sampler.average
                 )
-        return state | {"rng": generator_state(rng), "step": state["step"] + n}, told
+        return state | {"rng": generator_state(rng), "step": state["step"] + n}, records
 
-    def _moved(self, state: State, found: Sums, step: int) -> State:
+    def _moved(self, state: State, sums: Sums, step: int) -> State:
         """The next Gaussian; less of the step where it would be none."""
         rate, factor = size_of(self.arm.sampler, self.batches, step), self.batches.factor
         base, base_linear = self.base
         for halvings in range(_HALVINGS + 1):
-            precision = (1 - rate) * state["precision"] + rate * (base + factor * found.precision)
-            linear = (1 - rate) * state["linear"] + rate * base_linear + rate * factor * found.linear
+            precision = (1 - rate) * state["precision"] + rate * (base + factor * sums.precision)
+            linear = (1 - rate) * state["linear"] + rate * base_linear + rate * factor * sums.linear
             if _proper(precision, linear):
                 halved = state["halved"] + (halvings > 0)
                 return {"precision": precision, "linear": linear, "halved": halved}
@@ -187,9 +187,9 @@ class StochasticSites(StochasticVariational):
         def work(block: slice) -> tuple[np.ndarray, np.ndarray]:
             rows = features.rows[block].astype(np.float64)
             factors = Factors(self.arm.model.code, self.arm.model.code.part(model, block))
-            found = self.at_point(factors, rows @ little)
-            sites.precision[block], sites.linear[block] = found
-            return summed(features, rows, found)
+            point = self.at_point(factors, rows @ little)
+            sites.precision[block], sites.linear[block] = point
+            return summed(features, rows, point)
 
         total = passes.added(passes.over_blocks(n_data, work))
         return Reference(sites, *self._back(*total), n_data)
@@ -218,12 +218,12 @@ class StochasticSites(StochasticVariational):
         factors = Factors(self.arm.model.code, self.arm.model.code.part(self.problem.model, index))
         reduced = self.projection.reduced(covariance @ linear, covariance)
         at = self.projection.marginals(rows, *reduced)
-        found = self.rule.of_rows(factors, at, Sites(np.zeros_like(at.variance), np.zeros_like(at.mean)))
-        sites = found.sites
+        update = self.rule.of_rows(factors, at, Sites(np.zeros_like(at.variance), np.zeros_like(at.mean)))
+        sites = update.sites
         if self.arm.sampler.control:
             of_all = self.reference.sites
             sites = Sites(*(new - known[index] for new, known in zip(sites, of_all, strict=True)))
-        return Sums(*self._back(*summed(self.problem.features, rows, sites)), found.queries)
+        return Sums(*self._back(*summed(self.problem.features, rows, sites)), update.queries)
 
 
 def summed(features: Features, rows: np.ndarray, sites: Sites) -> tuple[np.ndarray, np.ndarray]:

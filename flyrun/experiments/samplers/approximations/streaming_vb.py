@@ -80,7 +80,7 @@ class StreamingVb(StreamedGaussian):
         rng, key, first = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])
         now, span = Natural(state["precision"], state["linear"]), float(state["span"][0])
         seen = {name: state[f"seen_{name}"].copy() for name in ("precision", "linear", "span")}
-        told = {name: np.zeros(n) for name in ("queries", "visits", "span")}
+        records = {name: np.zeros(n) for name in ("queries", "visits", "span")}
         for i in range(min(n, max(0, self.batches.in_epoch - first))):
             step, view, begun = first + i, now, span
             if self.stale:
@@ -88,8 +88,8 @@ class StreamingVb(StreamedGaussian):
                 view, begun = Natural(seen["precision"][place], seen["linear"][place]), seen["span"][place]
             index = self.batches.rows(step, rng, key)
             try:
-                found, queries = self.solved(view, index)
-                new = self.combined(now, view, found)
+                solved, queries = self.solved(view, index)
+                new = self.combined(now, view, solved)
                 new.moments()
             except np.linalg.LinAlgError:
                 raise FlyrunError(
@@ -100,24 +100,28 @@ class StreamingVb(StreamedGaussian):
                 place = step % self.stale
                 seen["precision"][place], seen["linear"][place], seen["span"][place] = *now, span
             longest = max(span, begun + queries)
-            told["queries"][i], told["visits"][i], told["span"][i] = queries, len(index), longest - span
+            records["queries"][i], records["visits"][i], records["span"][i] = (
+                queries,
+                len(index),
+                longest - span,
+            )
             now, span = new, longest
         new_state = {"precision": now.precision, "linear": now.linear, "span": np.array([span])}
         kept = {f"seen_{name}": values for name, values in seen.items()}
-        return {**state, **new_state, **kept, "step": state["step"] + n}, told
+        return {**state, **new_state, **kept, "step": state["step"] + n}, records
 
     def solved(self, prior: Natural, index: np.ndarray) -> tuple[Natural, int]:
         """A: the Gaussian of rows under a prior, and the queries that it took."""
         shard = Shard(self.arm, self.problem, index)
         if self.rule is None:
-            found = shard.laplace(prior)
+            answer = shard.laplace(prior)
         else:
-            found = shard.fitted(prior, self.rule, self.arm.sampler.inner)
-        return found.gaussian, found.queries
+            answer = shard.fitted(prior, self.rule, self.arm.sampler.inner)
+        return answer.gaussian, answer.queries
 
-    def combined(self, now: Natural, view: Natural, found: Natural) -> Natural:
-        """What it comes to that a batch led from `view` to `found`."""
-        return now.plus(found).plus(view, -1.0)
+    def combined(self, now: Natural, view: Natural, solved: Natural) -> Natural:
+        """What it comes to that a batch led from `view` to `solved`."""
+        return now.plus(solved).plus(view, -1.0)
 
     def notes(self) -> list[str]:
         """That the rows are sorted, where they are."""

@@ -71,28 +71,29 @@ def raw(draws: Weighted, rng: np.random.Generator) -> tuple[Natural, float]:
     shift = share @ draws.away
     around = draws.away - shift
     covariance = around.T @ (share[:, None] * around)
-    found = of_moments(draws.mean + shift, covariance)
+    gaussian = of_moments(draws.mean + shift, covariance)
     less = (worth - size - 2.0) / worth  # that of (worth − 1), and a covariance by n in place of n − 1
-    return Natural(less * found.precision, less * found.linear), worth
+    return Natural(less * gaussian.precision, less * gaussian.linear), worth
 
 
-def shrunk(found: Natural, worth: float, towards: np.ndarray) -> Natural:
+def shrunk(gaussian: Natural, worth: float, towards: np.ndarray) -> Natural:
     """Of a Gaussian by so many draws, with a precision of the least expected squared error: α of its own and
     β of another's, `towards` (P, P), in whose coordinates errors count (Bodnar, Gupta & Parolya 2016).
 
     Its mean stays. LinAlgError where either is no Gaussian.
     """
-    mean, _ = found.moments()
+    mean, _ = gaussian.moments()
     root = np.linalg.cholesky(towards)
     back = np.linalg.inv(root)
     size, few = len(mean), (len(mean) + 2.0) / worth
-    inverse = back @ found.precision @ back.T / (1.0 - few)  # of the covariance, with what it is too large by
+    # of the covariance, with what it is too large by
+    inverse = back @ gaussian.precision @ back.T / (1.0 - few)
     trace, square = np.trace(inverse), (inverse**2).sum()
     apart = size * square - trace**2  # 0 where one is a multiple of the other
-    own = 1.0 - few - trace**2 * size / (worth * apart) if apart > 1e-12 * size * square else 0.0
-    own = min(max(own, 0.0), 1.0 - few)
-    other = trace / size * (1.0 - few - own)
-    precision = root @ (own * inverse + other * np.eye(size)) @ root.T
+    alpha = 1.0 - few - trace**2 * size / (worth * apart) if apart > 1e-12 * size * square else 0.0
+    alpha = min(max(alpha, 0.0), 1.0 - few)
+    other = trace / size * (1.0 - few - alpha)
+    precision = root @ (alpha * inverse + other * np.eye(size)) @ root.T
     precision = (precision + precision.T) / 2
     return Natural(precision, precision @ mean)
 

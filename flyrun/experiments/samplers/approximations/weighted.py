@@ -31,11 +31,11 @@ class Weighted(OnData):
     def __init__(self, arm: Arm, problem: Problem):
         super().__init__(arm, problem)
         started = time.perf_counter()
-        made, state, made_queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
-        self.mean, self.covariance = q = made.answer(state)
+        inner, state, made_queries = near(arm.sampler.inner_arms(arm)[0], problem, arm.sampler.steps)
+        self.mean, self.covariance = q = inner.answer(state)
         method.refuse_without_digits(arm, self.mean, np.linalg.inv(self.covariance))
         try:
-            self.stands, sites, self.own, stand_queries = made.stand(state)
+            self.stands, sites, self.own, stand_queries = inner.stand(state)
         except np.linalg.LinAlgError:
             raise FlyrunError(
                 f"sampler.approximation={arm.sampler.approximation}: no sites make a Gaussian where it came "
@@ -57,15 +57,15 @@ class Weighted(OnData):
         half = float(np.log(np.diag(root)).sum())
         mean, covariance = self.stands
         nowhere = np.zeros((1, size))
-        found = float(log_priors(self.problem.prior, nowhere)[0]) - float(
+        log_scale = float(log_priors(self.problem.prior, nowhere)[0]) - float(
             self.penalty.beyond_ridge(nowhere)[0]
         )
-        found += self.left.constant.sum()
-        found += 0.5 * mean @ np.linalg.solve(covariance, mean) + half + 0.5 * size * np.log(2 * np.pi)
+        log_scale += self.left.constant.sum()
+        log_scale += 0.5 * mean @ np.linalg.solve(covariance, mean) + half + 0.5 * size * np.log(2 * np.pi)
         if freedom:
             both = gammaln(0.5 * freedom) + 0.5 * size * np.log(0.5 * freedom)
-            found += both - gammaln(0.5 * (freedom + size))
-        return found
+            log_scale += both - gammaln(0.5 * (freedom + size))
+        return log_scale
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -98,9 +98,9 @@ class Weighted(OnData):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         rng = generator(state["rng"])
-        made = self._draw(rng, n)
-        queries = made.pop("queries")
-        grown = {name: np.concatenate([state[name], values]) for name, values in made.items()}
+        draws = self._draw(rng, n)
+        queries = draws.pop("queries")
+        grown = {name: np.concatenate([state[name], values]) for name, values in draws.items()}
         return grown | {"rng": generator_state(rng)}, {"queries": queries}
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
@@ -112,19 +112,19 @@ class Weighted(OnData):
         level = float(np.log(max(weight.mean(), 0.0))) if weight.mean() > 0 else -np.inf
         evidence = {"log_evidence": np.array(level + state["log_weight"].max())}
         weight = weight / weight.sum()
-        found = of_positions(self.arm, self.problem, theta, weight)
+        moments = of_positions(self.arm, self.problem, theta, weight)
         if self.proposal.freedom:  # whose moments may not exist
-            return found | evidence
+            return moments | evidence
         centred = theta - self.mean
         square = np.diag(self.covariance)
         first = self.mean + (weight - 1 / len(weight)) @ centred
         apart = (weight - 1 / len(weight)) @ (theta**2 - self.mean**2 - square)
-        return found | {"mean": first, "square": self.mean**2 + square + apart} | evidence
+        return moments | {"mean": first, "square": self.mean**2 + square + apart} | evidence
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         """The draws, logs of the weights' sizes, and their signs."""
-        found = {name: state[name] for name in ("theta", "log_weight")}
-        return found | ({"sign": state["sign"]} if (state["sign"] < 0).any() else {})
+        draws = {name: state[name] for name in ("theta", "log_weight")}
+        return draws | ({"sign": state["sign"]} if (state["sign"] < 0).any() else {})
 
     def more(self, state: State | None) -> dict[str, Any]:
         return {"kappa": self.kappa, "rate": self.rate}

@@ -83,13 +83,13 @@ class Chain(OnData):
             return [(self.setup.ep.mean, np.linalg.cholesky(np.linalg.inv(self.setup.ep.covariance)))]
         if self.arm.protocol.init != "map":
             return []
-        found = [(self.problem.fit.theta_map, self.setup.lower)]
+        places = [(self.problem.fit.theta_map, self.setup.lower)]
         for mode in self.problem.fit.modes[1:]:
             try:
-                found.append((mode, np.linalg.cholesky(self.setup.curvature_at(mode))))
+                places.append((mode, np.linalg.cholesky(self.setup.curvature_at(mode))))
             except np.linalg.LinAlgError:
-                found.append((mode, self.setup.lower))
-        return found
+                places.append((mode, self.setup.lower))
+        return places
 
     def _make_target(self) -> tuple[Any, Any]:
         """Target and brightness update."""
@@ -120,9 +120,11 @@ class Chain(OnData):
         elif metric == "hessian":
             shape = (reference_at(self.problem.fit.theta_map, setup.curvature),)
         elif metric != "identity" and not self.arm.bound.firefly:
-            shape = (reference_of(setup.collapse(setup.touching(self.problem.fit.theta_map)), own=False),)
+            shape = (
+                reference_of(setup.collapse(setup.touching(self.problem.fit.theta_map)), of_target=False),
+            )
         elif metric != "identity":
-            shape = (reference_of(self._target.base, own=True),)
+            shape = (reference_of(self._target.base, of_target=True),)
         if hasattr(self.module, "chosen"):
             shape += (self.module.chosen(config, self._expected_bright),)
         kernel = self.module.build(config, self.n_params, *shape)
@@ -177,7 +179,7 @@ class Chain(OnData):
         return getattr(getattr(self._target, "bound", None), "region", None)
 
     def at(self, theta: np.ndarray, tuned: State, seed: int) -> State:
-        asleep = {key: np.zeros_like(one) for key, one in tuned.items() if key.endswith("stream.state")}
+        asleep = {key: np.zeros_like(values) for key, values in tuned.items() if key.endswith("stream.state")}
         kernel = with_arrays(self._kernel, tuned | asleep, "kernel")
         rng = seeded(seed, {**self.arm.method(), "at": seed})
         return self._begin(theta.copy(), rng, kernel, int(tuned["iteration"][0]))
@@ -218,11 +220,11 @@ class Chain(OnData):
         return after, records
 
     def trace(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        found, target = super().trace(theta), self._target
+        records, target = super().trace(theta), self._target
         if isinstance(target, Firefly):
             of = self.setup.module, target.bound, target.model, target.features
-            found["bright_expected"] = np.array([expected_bright(*of, place) for place in theta], float)
-        return found
+            records["bright_expected"] = np.array([expected_bright(*of, place) for place in theta], float)
+        return records
 
     def notes(self) -> list[str]:
         fit, lines = self.problem.fit, []

@@ -111,7 +111,7 @@ def _class_times(metric, matrix, shared, vector, out):
     """out_k = matrix·(v_k − v̄) + shared·v̄. The v_k − v̄ sum to 0: K − 1 products give all K."""
     centred, product = metric.centred, metric.product
     n_classes, size = centred.shape
-    given, made = vector.reshape((n_classes, size)), out.reshape((n_classes, size))
+    given, output = vector.reshape((n_classes, size)), out.reshape((n_classes, size))
     for d in range(size):
         mean = 0.0
         for k in range(n_classes):
@@ -125,8 +125,8 @@ def _class_times(metric, matrix, shared, vector, out):
         mean, last = product[d, n_classes - 1], 0.0
         for k in range(n_classes - 1):
             last -= product[d, k]
-            made[k, d] = product[d, k] + mean
-        made[n_classes - 1, d] = last + mean
+            output[k, d] = product[d, k] + mean
+        output[n_classes - 1, d] = last + mean
 
 
 @implements(precision_times, PerClass)
@@ -188,9 +188,9 @@ class Reference(NamedTuple):
     kind: Any  # Own or Foreign
 
 
-def reference_of(base: Any, own: bool) -> Reference:
+def reference_of(base: Any, of_target: bool) -> Reference:
     """The Gaussian that collapsed bounds make with the prior, for one that is not smooth with the Gaussian of
-    the same variance. own: whether base is the target's."""
+    the same variance. of_target: whether base is the target's."""
     part = base.within if isinstance(base, TwoLevels) else base
     part = gaussian_in_place(part) if isinstance(part, LaplaceTimesBounds) else part
     if isinstance(part, Kronecker):
@@ -198,7 +198,7 @@ def reference_of(base: Any, own: bool) -> Reference:
         metric: Any = per_class(0.5 * part.gram + part.ridge * np.eye(size), part.ridge, n_classes)
     else:
         metric = dense_metric(part.precision)
-    return Reference(metric, part.top(), Own() if own else Foreign())
+    return Reference(metric, part.top(), Own() if of_target else Foreign())
 
 
 def reference_at(mean: np.ndarray, precision: np.ndarray) -> Reference:

@@ -65,9 +65,9 @@ class Setup:
     @cached_property
     def ep(self) -> Gaussian:
         """Of expectation propagation, from the MAP."""
-        made, state, queries = near(self.arm.sampler.inner_arms(self.arm)[0], self.problem, EP_PASSES)
+        method, state, queries = near(self.arm.sampler.inner_arms(self.arm)[0], self.problem, EP_PASSES)
         self.queries += queries
-        return made.answer(state)
+        return method.answer(state)
 
     def curvature_at(self, theta: np.ndarray) -> np.ndarray:
         """The posterior's at θ, (P, P)."""
@@ -84,9 +84,9 @@ class Setup:
         theta_map = self.problem.fit.theta_map
         centre = theta_map if theta_map.size else np.zeros(self.n_params)
         if not hasattr(bound, "region"):
-            made = self._times_prior(bound, centre)
+            product = self._times_prior(bound, centre)
             # without a MAP only now is it known where it peaks
-            return made if theta_map.size else self._times_prior(bound, dense(made).top())
+            return product if theta_map.size else self._times_prior(bound, dense(product).top())
         within = self._times_prior(bound, centre)
         if priors_of(self.arm).penalty(self.problem.prior).rate == 0.0:  # Gaussian
             self.mass_beyond = local_bounds.mass_beyond(bound, dense(within).precision)

@@ -58,7 +58,7 @@ def shards_of(draws: np.ndarray, parametric: bool) -> Shards:
     there = np.linalg.inv(back)
     moved = draws @ there.T
     log_density = np.stack(
-        [_log_density(one, there @ c @ there.T) for one, c in zip(moved, every, strict=True)]
+        [_log_density(part, there @ c @ there.T) for part, c in zip(moved, every, strict=True)]
     )
     return Shards(moved, log_density, there @ target.mean, precision, back, parametric)
 
@@ -71,13 +71,13 @@ def _log_density(draws: np.ndarray, covariance: np.ndarray) -> np.ndarray:
 
 def walked(shards: Shards, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Draws (T, P), and the share of proposed choices that were accepted."""
-    made, accepted = np.empty(shards.draws.shape[1:]), np.zeros(1, np.int64)
-    _walk(rng, shards, made, accepted)
-    return made @ shards.back.T, float(accepted[0]) / shards.log_density.size
+    draws, accepted = np.empty(shards.draws.shape[1:]), np.zeros(1, np.int64)
+    _walk(rng, shards, draws, accepted)
+    return draws @ shards.back.T, float(accepted[0]) / shards.log_density.size
 
 
 @outer_jit
-def _log_weight(shards, mean, squares, own, h):
+def _log_weight(shards, mean, squares, log_density, h):
     """Of a choice with this mean, Σ|y_j|² and Σ of log densities by the shards' Gaussians."""
     n_shards = shards.draws.shape[0]
     total = squares
@@ -85,7 +85,7 @@ def _log_weight(shards, mean, squares, own, h):
         total -= n_shards * mean[d] * mean[d]
     value = -0.5 * total / (h * h)
     if shards.parametric:
-        value -= own
+        value -= log_density
         for d in range(mean.shape[0]):
             away = mean[d] - shards.mean[d]
             value -= 0.5 * away * away / (1.0 / shards.precision[d] + h * h / n_shards)
@@ -93,21 +93,21 @@ def _log_weight(shards, mean, squares, own, h):
 
 
 @outer_jit
-def _walk(rng, shards, made, accepted):
+def _walk(rng, shards, out, accepted):
     n_shards, n_draws, size = shards.draws.shape
     chosen = np.empty(n_shards, np.int64)
     mean, other = np.zeros(size), np.empty(size)
-    squares = own = 0.0
+    squares = log_density = 0.0
     for j in range(n_shards):
         chosen[j] = int(rng.random() * n_draws)
-        own += shards.log_density[j, chosen[j]]
+        log_density += shards.log_density[j, chosen[j]]
         for d in range(size):
             value = shards.draws[j, chosen[j], d]
             mean[d] += value / n_shards
             squares += value * value
     for i in range(n_draws):
         h = (i + 1.0) ** (-1.0 / (4.0 + size))
-        now = _log_weight(shards, mean, squares, own, h)
+        now = _log_weight(shards, mean, squares, log_density, h)
         for j in range(n_shards):
             t, new = chosen[j], int(rng.random() * n_draws)
             more = squares
@@ -115,10 +115,10 @@ def _walk(rng, shards, made, accepted):
                 ours, theirs = shards.draws[j, t, d], shards.draws[j, new, d]
                 other[d] = mean[d] + (theirs - ours) / n_shards
                 more += theirs * theirs - ours * ours
-            theirs_own = own + shards.log_density[j, new] - shards.log_density[j, t]
+            theirs_own = log_density + shards.log_density[j, new] - shards.log_density[j, t]
             then = _log_weight(shards, other, more, theirs_own, h)
             if log(1.0 - rng.random()) < then - now:
-                chosen[j], squares, own, now = new, more, theirs_own, then
+                chosen[j], squares, log_density, now = new, more, theirs_own, then
                 accepted[0] += 1
                 for d in range(size):
                     mean[d] = other[d]
@@ -128,4 +128,4 @@ def _walk(rng, shards, made, accepted):
                 both = precision + shards.precision[d]
                 centre = (precision * mean[d] + shards.precision[d] * shards.mean[d]) / both
                 precision = both
-            made[i, d] = centre + rng.standard_normal() / precision**0.5
+            out[i, d] = centre + rng.standard_normal() / precision**0.5

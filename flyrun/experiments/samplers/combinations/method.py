@@ -53,7 +53,7 @@ class Combination(OnData):
         began = time.perf_counter()
         if self.workers > 1:
             # Draws of the same number have nothing to do with each other but the start's luck.
-            draws = np.stack([rng.permutation(one) for one in draws])
+            draws = np.stack([rng.permutation(shard) for shard in draws])
             learnt = [self._scores] if self.rule.learns else []
             combined = self.rule.combine(draws, self.arm.sampler, rng, *learnt)
         else:
@@ -61,20 +61,20 @@ class Combination(OnData):
         combining = time.perf_counter() - began
         setup = [part.info["facts"] for part in parts]
         queries = np.stack([part.queries for part in parts])
-        made = np.concatenate([np.mean([part.burn_in for part in parts], axis=0), combined])
+        positions = np.concatenate([np.mean([part.burn_in for part in parts], axis=0), combined])
         return {
-            "theta": made[0],
-            "made": made,
+            "theta": positions[0],
+            "made": positions,
             "iteration": np.zeros(1, np.int64),
             "queries": queries.sum(axis=0),
             "span": queries.max(axis=0),
             "seconds": np.array([sum(part.seconds_a_step for part in parts)]),
             "spent": np.array(
                 [
-                    sum(one["setup_queries"] for one in setup) + self._looked * self.n_data,
-                    max(one["setup_queries"] for one in setup)
+                    sum(facts["setup_queries"] for facts in setup) + self._looked * self.n_data,
+                    max(facts["setup_queries"] for facts in setup)
                     + self._looked * -(-self.n_data // self.workers),
-                    sum(one["setup_s"] for one in setup),
+                    sum(facts["setup_s"] for facts in setup),
                     combining,
                     one_class(self.problem.dataset, self.arm.dataset, self.workers, seed),
                 ]
@@ -137,7 +137,7 @@ class _Part:
         # without burn-in there is no such group
         *burn_in, self.draws = cell.arrays("warmup_posterior/theta", "posterior/theta")
         self.burn_in = np.concatenate([self.draws[:0], *burn_in])
-        told = cell.arrays("warmup_sample_stats/queries", "sample_stats/queries")
-        self.queries = np.concatenate(told).astype(float)
+        queries = cell.arrays("warmup_sample_stats/queries", "sample_stats/queries")
+        self.queries = np.concatenate(queries).astype(float)
         timings = self.info["timings"]
         self.seconds_a_step = (timings["burn_in_s"] + timings["sampling_s"]) / len(self.queries)

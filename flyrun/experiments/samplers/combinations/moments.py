@@ -28,13 +28,13 @@ def covariances(draws: np.ndarray) -> np.ndarray:
             "protocol.iterations"
         )
     away = draws - draws.mean(axis=1, keepdims=True)
-    found = np.einsum("jtp,jtq->jpq", away, away, optimize=True) / (n_draws - 1)
-    if (stuck := np.linalg.matrix_rank(found, hermitian=True) < size).any():
+    covariance = np.einsum("jtp,jtq->jpq", away, away, optimize=True) / (n_draws - 1)
+    if (stuck := np.linalg.matrix_rank(covariance, hermitian=True) < size).any():
         raise FlyrunError(
             f"the draws of shard {int(np.argmax(stuck))} have not moved in every direction; raise "
             "protocol.iterations or protocol.burn_in"
         )
-    return found
+    return covariance
 
 
 def product(draws: np.ndarray) -> Gaussian:

@@ -15,27 +15,27 @@ _TRIES = 4  # coordinates, before a block is left whole
 
 def combine(draws: np.ndarray, config: PartitionTrees, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
-    return up_a_tree(draws, lambda one, other: pair(one, other, config, rng))
+    return up_a_tree(draws, lambda left, other: pair(left, other, config, rng))
 
 
 RULES = {"partition_trees": Rule("Partition trees", combine)}
 
 
-def pair(one: np.ndarray, other: np.ndarray, config: PartitionTrees, rng: np.random.Generator) -> np.ndarray:
+def pair(left: np.ndarray, other: np.ndarray, config: PartitionTrees, rng: np.random.Generator) -> np.ndarray:
     """(T, P): draws of the product of two densities, of draws (T, P) of each."""
-    n, size = one.shape
-    both = np.stack([one, other])
+    n, size = left.shape
+    both = np.stack([left, other])
     least = max(2, round(config.least * n))
     low, high = both.min(axis=(0, 1)), both.max(axis=(0, 1))
-    made = []
+    parts = []
     for part in np.array_split(np.arange(n), config.trees):
         blocks = _blocks(both, low, high, least, rng)
         mass = np.array([block.log_mass for block in blocks])
         share = np.exp(mass - mass.max())
         which = rng.choice(len(blocks), size=len(part), p=share / share.sum())
         centre, sd = (np.array([getattr(block, name) for block in blocks])[which] for name in ("mean", "sd"))
-        made.append(centre + sd * rng.standard_normal((len(part), size)))
-    return rng.permutation(np.concatenate(made))
+        parts.append(centre + sd * rng.standard_normal((len(part), size)))
+    return rng.permutation(np.concatenate(parts))
 
 
 class _Block:
@@ -53,7 +53,7 @@ def _blocks(
     both: np.ndarray, low: np.ndarray, high: np.ndarray, least: int, rng: np.random.Generator
 ) -> list[_Block]:
     """Those of one random tree, each with at least `least` draws of each shard."""
-    found, open_ = [], [(list(both), low, high)]
+    blocks, open_ = [], [(list(both), low, high)]
     while open_:
         inside, low, high = open_.pop()
         for d in rng.permutation(len(low))[:_TRIES]:
@@ -67,5 +67,5 @@ def _blocks(
                 open_.append(([x[~b] for x, b in zip(inside, below, strict=True)], right, high))
                 break
         else:
-            found.append(_Block(inside, float(np.log(np.maximum(high - low, 1e-300)).sum())))
-    return found
+            blocks.append(_Block(inside, float(np.log(np.maximum(high - low, 1e-300)).sum())))
+    return blocks

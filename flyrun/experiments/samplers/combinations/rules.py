@@ -92,7 +92,7 @@ def median_posterior(draws: np.ndarray, config: options.Combination, rng: np.ran
     as the median distance between draws, in sds of the shards.
     """
     some = draws[:, :: -(-draws.shape[1] // _OF_A_SHARD)] / np.median(draws.std(axis=1), axis=0)
-    square = np.array([[cdist(one, other, "sqeuclidean") for other in some] for one in some])
+    square = np.array([[cdist(shard, other, "sqeuclidean") for other in some] for shard in some])
     weights = median_weights(np.exp(-square / np.median(square)).mean(axis=(2, 3)))
     shard = rng.choice(len(draws), draws.shape[1], p=weights)
     return draws[shard, rng.permutation(draws.shape[1])]
@@ -110,11 +110,11 @@ def median_weights(gram: np.ndarray) -> np.ndarray:
 
 def _pooled(draws: np.ndarray, every: np.ndarray, wanted: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Of each shard T/J draws, moved from its covariance (of `every`) to the one wanted, about a centre."""
-    made = np.empty(draws.shape[1:])
+    pooled = np.empty(draws.shape[1:])
     for j, (theirs, covariance) in enumerate(zip(draws, every, strict=True)):
         away = theirs[j :: len(draws)] - theirs.mean(axis=0)
-        made[j :: len(draws)] = centre + away @ transport(covariance, wanted)
-    return made
+        pooled[j :: len(draws)] = centre + away @ transport(covariance, wanted)
+    return pooled
 
 
 def barycentre(covariances: np.ndarray) -> np.ndarray:
@@ -123,16 +123,16 @@ def barycentre(covariances: np.ndarray) -> np.ndarray:
     In the distance W₂ the barycentre of N(μ_j, C_j) is N(mean μ_j, K), K = mean over j of (K^½ C_j K^½)^½
     (Agueh & Carlier 2011).
     """
-    found = covariances.mean(axis=0)
+    centre = covariances.mean(axis=0)
     for _ in range(_ITERATIONS):
-        half = root(found)
+        half = root(centre)
         back = np.linalg.inv(half)
-        mean = np.mean([root(half @ one @ half) for one in covariances], axis=0)
+        mean = np.mean([root(half @ covariance @ half) for covariance in covariances], axis=0)
         new = back @ mean @ mean @ back
-        if np.abs(new - found).max() <= _CLOSE * np.abs(found).max():
+        if np.abs(new - centre).max() <= _CLOSE * np.abs(centre).max():
             return new
-        found = new
-    return found
+        centre = new
+    return centre
 
 
 def up_a_tree(draws: np.ndarray, pair: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:

@@ -19,38 +19,38 @@ _FIRST = 20_000  # pairs that h is found by
 
 def combine(draws: np.ndarray, config: WeierstrassRejection, rng: np.random.Generator) -> np.ndarray:
     """(T, P) of draws (J, T, P)."""
-    return up_a_tree(draws, lambda one, other: pair(one, other, config.accepted, rng, config.keep))
+    return up_a_tree(draws, lambda left, other: pair(left, other, config.accepted, rng, config.keep))
 
 
 RULES = {"weierstrass_rejection": Rule("Weierstrass rejection", combine)}
 
 
 def pair(
-    one: np.ndarray, other: np.ndarray, accepted: float, rng: np.random.Generator, keep: str = "rejection"
+    left: np.ndarray, other: np.ndarray, accepted: float, rng: np.random.Generator, keep: str = "rejection"
 ) -> np.ndarray:
     """(T, P) of draws (T, P) of two densities."""
-    n = len(one)
-    ours, theirs = covariances(np.stack([one, other]))
+    n = len(left)
+    ours, theirs = covariances(np.stack([left, other]))
     both = np.linalg.inv(ours + theirs)
     share, whiten = theirs @ both, np.linalg.cholesky(both)
 
     def tried(count: int) -> tuple[np.ndarray, np.ndarray]:
         """Averages (count, P) of pairs, and squares of how far their draws are apart, (count,)."""
-        first, second = one[rng.integers(n, size=count)], other[rng.integers(n, size=count)]
+        first, second = left[rng.integers(n, size=count)], other[rng.integers(n, size=count)]
         apart = first - second
         return second + apart @ share.T, ((apart @ whiten) ** 2).sum(axis=1)
 
-    made, apart = tried(max(n, _FIRST))
+    candidates, apart = tried(max(n, _FIRST))
     width = bandwidth(apart, accepted)
     if keep == "importance":
         weight = np.exp(-0.5 * apart / width)
-        return made[rng.choice(len(made), n, p=weight / weight.sum())]
+        return candidates[rng.choice(len(candidates), n, p=weight / weight.sum())]
     kept: list[np.ndarray] = []
     while True:
-        kept.append(made[rng.standard_exponential(len(made)) > 0.5 * apart / width])
+        kept.append(candidates[rng.standard_exponential(len(candidates)) > 0.5 * apart / width])
         if sum(map(len, kept)) >= n:
             return np.concatenate(kept)[:n]
-        made, apart = tried(max(n, _FIRST))
+        candidates, apart = tried(max(n, _FIRST))
 
 
 def bandwidth(apart: np.ndarray, accepted: float) -> float:

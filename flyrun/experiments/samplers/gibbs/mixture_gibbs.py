@@ -64,9 +64,9 @@ class MixtureGibbs(OnData):
         first = self.x - theta[0]
         second = first - theta[1]
         of_second = rng.random(len(self.x)) < expit(0.5 * self.precision * (first**2 - second**2))
-        n_second, own = of_second.sum(), self.precision * self.x
+        n_second, scaled = of_second.sum(), self.precision * self.x
         counts = np.array([[len(self.x), n_second], [n_second, n_second]])
         precision = self.ridge * np.eye(2) + self.precision * counts
         root = np.linalg.cholesky(precision)
-        mean = np.linalg.solve(precision, [own.sum(), own @ of_second])
+        mean = np.linalg.solve(precision, [scaled.sum(), scaled @ of_second])
         return mean + np.linalg.solve(root.T, rng.standard_normal(2))

@@ -86,7 +86,7 @@ class PolyaGamma(OnData):
         def work(block: slice) -> tuple[np.ndarray]:
             return (passes.block_predictors(self.problem.model, features, theta, block)[:, 0],)
 
-        eta = np.concatenate([one[0] for one in passes.over_blocks(self.n_data, work)])
+        eta = np.concatenate([parts[0] for parts in passes.over_blocks(self.n_data, work)])
         omega = self.auxiliary(rng, eta)
 
         def sums(block: slice) -> tuple[np.ndarray, np.ndarray]:

@@ -36,8 +36,8 @@ class HierarchicalEp(OfHierarchies):
         sites, config = state["sites"], self.arm.sampler
         cavities = state["natural"] - sites
         for k, shard in enumerate(np.array_split(index, len(sites))):
-            found = self.tilted(rng, cavities[k], shard) - cavities[k]
-            sites[k] += config.damping * (found - sites[k])
+            site = self.tilted(rng, cavities[k], shard) - cavities[k]
+            sites[k] += config.damping * (site - sites[k])
         state["natural"] = self.model.prior + sites.sum(axis=0)
         return (_WARM_UP + config.draws) * len(index)
 
@@ -55,8 +55,8 @@ class HierarchicalEp(OfHierarchies):
             means[s] = (cavity[1] + model.tight * z.sum()) / precision
             theta = np.array(means[s] + rng.standard_normal() / np.sqrt(precision))
         kept = means[_WARM_UP:]
-        found = 1.0 / (1.0 / precision + kept.var(ddof=1))
-        return np.array([found, found * kept.mean()])
+        mixed = 1.0 / (1.0 / precision + kept.var(ddof=1))
+        return np.array([mixed, mixed * kept.mean()])
 
 
 build = HierarchicalEp

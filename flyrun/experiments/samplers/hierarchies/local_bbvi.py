@@ -43,14 +43,14 @@ class LocalBbvi(OfHierarchies):
         noise = rng.standard_normal((config.draws, len(mean)))
         drawn = mean + noise * np.exp(log_sd)
         prior, given, seen = self.model.log_joint(drawn[:, 0], drawn[:, 1:])
-        own = 0.5 * noise**2 + log_sd + 0.5 * np.log(2 * np.pi)  # −log q
+        separate = 0.5 * noise**2 + log_sd + 0.5 * np.log(2 * np.pi)  # −log q
         shared = np.zeros(config.draws)
         if config.baseline == "none":
             shared = prior + (given + seen).sum(axis=1)
         else:
-            own[:, 0] += prior + given.sum(axis=1)
-            own[:, 1:] += given + seen
-        return by_scores(config.baseline, noise, log_sd, shared, own)
+            separate[:, 0] += prior + given.sum(axis=1)
+            separate[:, 1:] += given + seen
+        return by_scores(config.baseline, noise, log_sd, shared, separate)
 
 
 build = LocalBbvi

@@ -71,13 +71,13 @@ class OfHierarchies(Method):
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         rng, key = generator(state["rng"]), int(state["key"][0])
         state = {name: array.copy() for name, array in state.items()}
-        told = {name: np.zeros(n) for name in ("queries", "visits")}
+        records = {name: np.zeros(n) for name in ("queries", "visits")}
         for k in range(n):
             t = int(state["step"][0])
             index = self.rows(rng, key, t)
-            told["queries"][k], told["visits"][k] = self.learn(rng, state, index, t), len(index)
+            records["queries"][k], records["visits"][k] = self.learn(rng, state, index, t), len(index)
             state["step"] += 1
-        return state | {"rng": generator_state(rng)}, told
+        return state | {"rng": generator_state(rng)}, records
 
     def rows(self, rng: np.random.Generator, key: int, t: int) -> np.ndarray:
         """Indices of the t-th batch."""
@@ -85,8 +85,8 @@ class OfHierarchies(Method):
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         natural = state["natural"]
-        found = {"free_energy": free_energy(self.model, natural) / self.model.n_data}
-        return {name: np.array(value) for name, value in (found | self.model.estimates(natural)).items()}
+        values = {"free_energy": free_energy(self.model, natural) / self.model.n_data}
+        return {name: np.array(value) for name, value in (values | self.model.estimates(natural)).items()}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         """natural: parameters of q(φ), (M,)."""

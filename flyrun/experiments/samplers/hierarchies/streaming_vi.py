@@ -47,11 +47,11 @@ class StreamingVi(OfHierarchies):
         return super().rows(rng, key, t)[: self.model.n_data if t < self.batches.in_epoch else 0]
 
     def learn(self, rng: np.random.Generator, state: State, index: np.ndarray, t: int) -> int:
-        made, config = state["made"], self.arm.sampler
-        seen = made[max(0, t - config.stale) % len(made)]
+        past, config = state["made"], self.arm.sampler
+        seen = past[max(0, t - config.stale) % len(past)]
         at = fitted(self.model, seen, state["begin"] if t <= config.stale else seen, index, config.inner)
-        state["natural"] = made[t % len(made)] + at - seen
-        made[(t + 1) % len(made)] = state["natural"]
+        state["natural"] = past[t % len(past)] + at - seen
+        past[(t + 1) % len(past)] = state["natural"]
         return config.inner * len(index)
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
@@ -78,7 +78,7 @@ class StreamingVi(OfHierarchies):
         rng, key, step = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])
         out, seen, span = state["out"].copy(), state["seen"].copy(), float(state["span"][0])
         natural, end = state["natural"] if step else self.model.prior, step + n
-        told = {name: np.zeros(n) for name in ("queries", "visits", "span", "late")}
+        records = {name: np.zeros(n) for name in ("queries", "visits", "span", "late")}
         while step < end:
             for w in np.flatnonzero(out[:, 0] < 0):
                 if (batch := step + np.sum(out[:, 0] >= 0)) < self.batches.in_epoch:
@@ -95,17 +95,17 @@ class StreamingVi(OfHierarchies):
                 for name, w in work.items()
             }
             futures = dict(zip(self._working.values(), order, strict=True))
-            for one in list(wait(futures, return_when=FIRST_COMPLETED).done)[: end - step]:
-                w = futures[one]
+            for future in list(wait(futures, return_when=FIRST_COMPLETED).done)[: end - step]:
+                w = futures[future]
                 queries = self.arm.sampler.inner * len(rows[w])
                 longest = max(span, out[w, 2] + queries)
-                natural = natural + one.result() - seen[w]
+                natural = natural + future.result() - seen[w]
                 row = queries, len(rows[w]), longest - span, step - out[w, 1]
-                for name, value in zip(told, row, strict=True):
-                    told[name][step - end] = value
+                for name, value in zip(records, row, strict=True):
+                    records[name][step - end] = value
                 out[w], span, step = -1.0, longest, step + 1
         new = {"natural": natural, "out": out, "seen": seen, "span": np.array([span])}
-        return state | new | {"step": np.array([step]), "rng": generator_state(rng)}, told
+        return state | new | {"step": np.array([step]), "rng": generator_state(rng)}, records
 
     def _begin(self, seen: np.ndarray, begin: np.ndarray, read: float, index: np.ndarray) -> Future:
         """A worker's work on rows index, (b,), with λ_τ, (M,), after `read` batches."""

@@ -18,8 +18,8 @@ class Svi(OfHierarchies):
 
     def learn(self, rng: np.random.Generator, state: State, index: np.ndarray, t: int) -> int:
         rho = size_of(self.arm.sampler, self.batches, t)
-        found = self.model.local(state["natural"], index).statistics
-        state["natural"] += rho * (self.model.prior + self.batches.factor * found - state["natural"])
+        statistics = self.model.local(state["natural"], index).statistics
+        state["natural"] += rho * (self.model.prior + self.batches.factor * statistics - state["natural"])
         return len(index)
 
 

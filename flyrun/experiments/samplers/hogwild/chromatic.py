@@ -36,7 +36,7 @@ def classes(graph: Any, n: int) -> list[np.ndarray]:
     colour = np.full(n, -1, np.int64)
     seen = np.full(int(graph.bounds.degree.max(initial=0)) + 2, -1, np.int64)
     _colour(graph.pairs.first, graph.pairs.neighbour, colour, seen)
-    return [np.flatnonzero(colour == one) for one in range(int(colour.max(initial=0)) + 1)]
+    return [np.flatnonzero(colour == shade) for shade in range(int(colour.max(initial=0)) + 1)]
 
 
 @jit
@@ -75,8 +75,8 @@ class Chromatic(GraphChain):
             time.perf_counter(),
             (arm.sampler.threads, arm.sampler.at_once == "all"),
         )
-        found = [np.arange(self.n)] if self._all else classes(self.graph, self.n)
-        self._shares = [np.array_split(one, threads) for one in found]
+        groups = [np.arange(self.n)] if self._all else classes(self.graph, self.n)
+        self._shares = [np.array_split(group, threads) for group in groups]
         self._room = [
             (np.zeros(self.graph.bounds.n_values), np.zeros(self.graph.bounds.n_values))
             for _ in range(threads)
@@ -84,7 +84,7 @@ class Chromatic(GraphChain):
         self.label, self.exact = ("Synchronous Gibbs", False) if self._all else ("Chromatic Gibbs", True)
         self.counts = {
             "workers": threads,
-            "colours": len(found),
+            "colours": len(groups),
             "updates_per_round": self.n,
             "critical_per_round": sum(max(map(len, share)) for share in self._shares),
             "bytes_per_worker": 0,
@@ -127,6 +127,6 @@ class Chromatic(GraphChain):
                     pool.submit(draw_sites, self.graph, sites, x, out, key, first, *room)
                     for sites, room in zip(shares, self._room, strict=True)
                 ]
-                for one in done:
-                    one.result()
+                for share in done:
+                    share.result()
         return out

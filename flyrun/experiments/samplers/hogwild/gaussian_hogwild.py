@@ -76,9 +76,9 @@ class HogwildGaussian(Method):
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more rounds. DensityError where a chain is beyond FAR."""
         rng, members = generator(state["rng"]), with_arrays(self._team, state, "team")
-        states, told = np.empty((n, self.n)), np.empty((n, 3))
+        states, counts = np.empty((n, self.n)), np.empty((n, 3))
         first = int(members.clock[0])
-        run_rounds(rng, self.field, members, self._plan, states, told)
+        run_rounds(rng, self.field, members, self._plan, states, counts)
         sds = np.abs(states - self.mean) * np.sqrt(np.diag(self.field.precision))
         if not sds.max() < FAR:
             raise DensityError(self._diverges())
@@ -89,7 +89,7 @@ class HogwildGaussian(Method):
             outer += np.multiply.outer(centred, centred)
         kept = states[(np.arange(first, first + n) + 1) % self.arm.protocol.thin == 0]
         after = {"theta": states[-1].copy(), "sum": total, "outer": outer, "rng": generator_state(rng)}
-        return after | arrays_of(members, "team"), {"theta": kept, **loop.records(told)}
+        return after | arrays_of(members, "team"), {"theta": kept, **loop.records(counts)}
 
     def facts(self, state: State | None = None) -> Facts:
         """Theory, and with the last state what was measured. Errors of covariances: ‖S − Σ‖/‖Σ‖."""
@@ -113,30 +113,30 @@ class HogwildGaussian(Method):
     def _expected(self) -> dict[str, float]:
         """Of a round in lockstep."""
         expected = theory.covariance(self.round)
-        found = {
+        facts = {
             "expected_covariance_off": theory.off(expected, self.exact),
             "expected_corrected_off": theory.off(theory.corrected(self.round, expected), self.exact),
         }
-        return found | _named("expected_sd", self._sds(expected))
+        return facts | _named("expected_sd", self._sds(expected))
 
     def _measured(self, state: State) -> dict[str, float]:
         rounds = int(state["team.clock"][0]) - self.arm.protocol.burn_in
         if rounds < 2:
             return {}
         centre = state["sum"] / rounds
-        found = state["outer"] / rounds - np.multiply.outer(centre, centre)
+        covariance = state["outer"] / rounds - np.multiply.outer(centre, centre)
         more = {
-            "covariance_off": theory.off(found, self.exact),
-            "corrected_off": theory.off(theory.corrected(self.round, found), self.exact),
+            "covariance_off": theory.off(covariance, self.exact),
+            "corrected_off": theory.off(theory.corrected(self.round, covariance), self.exact),
             "mean_off": float(np.abs(centre / np.sqrt(np.diag(self.exact))).max()),
         }
         if self._lockstep:
             error = theory.mean_error(self.round, theory.covariance(self.round), rounds)
             more["mean_z"] = float(np.abs(centre / error).max())
-        return more | _named("measured_sd", self._sds(found))
+        return more | _named("measured_sd", self._sds(covariance))
 
-    def _sds(self, found: np.ndarray) -> np.ndarray:
-        return np.sqrt(np.diag(found) / np.diag(self.exact))
+    def _sds(self, covariance: np.ndarray) -> np.ndarray:
+        return np.sqrt(np.diag(covariance) / np.diag(self.exact))
 
 
 def _named(name: str, ratios: np.ndarray) -> dict[str, float]:

@@ -50,9 +50,9 @@ class HogwildSites(GraphChain):
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         rng, members = generator(state["rng"]), with_arrays(self._team, state, "team")
-        states, told = np.empty((n, self.n), np.int32), np.empty((n, 3))
+        states, counts = np.empty((n, self.n), np.int32), np.empty((n, 3))
         first = int(members.clock[0])
-        run_rounds(rng, self._field, members, self._plan, states, told)
+        run_rounds(rng, self._field, members, self._plan, states, counts)
         after = {"x": states[-1].copy(), "rng": generator_state(rng)} | arrays_of(members, "team")
         kept = states[(np.arange(first, first + n) + 1) % self.arm.protocol.thin == 0]
-        return after, self.records(kept, *self.watched(states)) | loop.records(told)
+        return after, self.records(kept, *self.watched(states)) | loop.records(counts)

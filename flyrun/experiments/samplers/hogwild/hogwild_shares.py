@@ -79,12 +79,12 @@ class Shares(Method):
         mixed = coupling * whole + (1.0 - coupling) * np.eye(self.n)
         stable = all(theory.radius(theory.round_of(mixed, owner, q).step) < 1.0 for q in SWEEPS)
         kind = "dominant" if theory.dominance(mixed) < 1.0 else "others"
-        found = {kind: True, f"{kind}_stable": stable}
+        facts = {kind: True, f"{kind}_stable": stable}
         within, cross = errors(np.where(owner[:, None] == owner, whole, coupling * whole), owner)
         if np.isfinite(within).all():
-            found |= {"stable": True, "within": within[-1] < within[0], "cross": cross[-1] > cross[0]}
-            found["monotone"] = bool((np.diff(within) <= 0).all() and (np.diff(cross) >= 0).all())
-        return np.array([float(found.get(name, False)) for name in _NAMES])
+            facts |= {"stable": True, "within": within[-1] < within[0], "cross": cross[-1] > cross[0]}
+            facts["monotone"] = bool((np.diff(within) <= 0).all() and (np.diff(cross) >= 0).all())
+        return np.array([float(facts.get(name, False)) for name in _NAMES])
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """Shares, in per cent; 0 of none."""

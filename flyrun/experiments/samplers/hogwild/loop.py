@@ -106,9 +106,9 @@ def counts(config: Hogwild, owner: np.ndarray, itemsize: int) -> dict[str, float
     }
 
 
-def records(told: np.ndarray) -> Records:
+def records(tallies: np.ndarray) -> Records:
     """What run_rounds tells, (m, 3), by name."""
-    return dict(zip(("queries", "span", "staleness"), told.T, strict=True))
+    return dict(zip(("queries", "span", "staleness"), tallies.T, strict=True))
 
 
 @inlined
@@ -117,17 +117,17 @@ def redraw(field, rng, x, i):
 
 
 @outer_jit
-def run_rounds(rng, field, team, plan, states, told):
+def run_rounds(rng, field, team, plan, states, tallies):
     """states.shape[0] rounds in place, as the Schedule `plan` says.
 
-    states: (m, n), what the owners hold.  told: (m, 3): updates, those of the busiest processor, and the mean
-    age in rounds of what the others know.
+    states: (m, n), what the owners hold.  tallies: (m, 3): updates, those of the busiest processor, and the
+    mean age in rounds of what the others know.
     """
     owner, copies = team.owner, team.copies
     n_processors, n = copies.shape
     for m in range(states.shape[0]):
         t = team.clock[0]
-        told[m] = 0.0
+        tallies[m] = 0.0
         for k in range(n_processors):
             x, updates, sweeps = copies[k], 0, plan.sweeps
             if plan.most_sweeps > sweeps:
@@ -137,12 +137,12 @@ def run_rounds(rng, field, team, plan, states, told):
                     if owner[i] == k:
                         redraw(field, rng, x, i)
                         updates += 1
-            told[m, 0] += updates
-            told[m, 1] = max(told[m, 1], updates)
+            tallies[m, 0] += updates
+            tallies[m, 1] = max(tallies[m, 1], updates)
         now = team.posted[t % team.posted.shape[0]]
         for i in range(n):
             now[i] = copies[owner[i], i]
-        told[m, 2] = _exchange(rng, team, plan)
+        tallies[m, 2] = _exchange(rng, team, plan)
         copy_into(states[m], now)
         team.clock[0] = t + 1
 

@@ -55,14 +55,14 @@ def dominance(precision: np.ndarray) -> float:
 
 def covariance(parts: Parts) -> np.ndarray:
     """Σ_hog = MΣMᵀ + Cov e, of a stable round."""
-    found = solve_discrete_lyapunov(parts.step, parts.noise)
-    return 0.5 * (found + found.T)
+    solution = solve_discrete_lyapunov(parts.step, parts.noise)
+    return 0.5 * (solution + solution.T)
 
 
 def corrected(parts: Parts, hogwild: np.ndarray) -> np.ndarray:
     """(I + B⁻¹A)Σ_hog: the covariance itself where the sweeps were infinitely many (Proposition 7.7.4)."""
-    found = hogwild + np.linalg.solve(parts.blocks, parts.cross @ hogwild)
-    return 0.5 * (found + found.T)
+    product = hogwild + np.linalg.solve(parts.blocks, parts.cross @ hogwild)
+    return 0.5 * (product + product.T)
 
 
 def mean_error(parts: Parts, hogwild: np.ndarray, rounds: int) -> np.ndarray:
@@ -71,6 +71,6 @@ def mean_error(parts: Parts, hogwild: np.ndarray, rounds: int) -> np.ndarray:
     return np.sqrt(np.diag(rest + rest.T - hogwild) / rounds)
 
 
-def off(found: np.ndarray, exact: np.ndarray) -> float:
-    """‖found − exact‖ / ‖exact‖, Frobenius."""
-    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+def off(estimate: np.ndarray, exact: np.ndarray) -> float:
+    """‖estimate − exact‖ / ‖exact‖, Frobenius."""
+    return float(np.linalg.norm(estimate - exact) / np.linalg.norm(exact))

@@ -117,8 +117,8 @@ class Variational(Descent):
 
     def result(self, state: State) -> dict[str, Any]:
         """points (M, D), mean (M,) and covariance (M, M) of u."""
-        found = super().result(state)
-        return {"points": found["theta"][0], "mean": found["mean"][0], "covariance": found["covariance"][0]}
+        first = super().result(state)
+        return {"points": first["theta"][0], "mean": first["mean"][0], "covariance": first["covariance"][0]}
 
 
 class OnePass(Particles):

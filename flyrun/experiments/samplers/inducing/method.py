@@ -63,12 +63,12 @@ class Predictor(Method):
         weight = np.exp(logs)
         mean = weight @ means
         variance = np.maximum(weight @ (variances + means**2) - mean**2, 0.0)
-        found = {"prediction": self.process.centre + spread * mean, "variance": spread**2 * variance}
-        found |= self._scores("", logs, means, variances)
+        estimates = {"prediction": self.process.centre + spread * mean, "variance": spread**2 * variance}
+        estimates |= self._scores("", logs, means, variances)
         if len(weight) > 1:
-            found |= {"effective": 1.0 / (weight**2).sum()}
-            found |= self._scores("equal_", np.full(len(logs), -np.log(len(logs))), means, variances)
-        return {name: np.asarray(value) for name, value in found.items()}
+            estimates |= {"effective": 1.0 / (weight**2).sum()}
+            estimates |= self._scores("equal_", np.full(len(logs), -np.log(len(logs))), means, variances)
+        return {name: np.asarray(value) for name, value in estimates.items()}
 
     def _scores(self, prefix: str, logs: np.ndarray, means: np.ndarray, variances: np.ndarray) -> dict:
         process = self.process

@@ -65,13 +65,13 @@ class Prefetching(OnData):
         self.quadratic: Quadratic | None = None
         began = time.perf_counter()
         if self.config.at_map:
-            found = passes.look(arm.model.code, problem.model, problem.features, problem.fit.theta_map)
+            peak = passes.look(arm.model.code, problem.model, problem.features, problem.fit.theta_map)
             self.own_queries += self.n_data
             if self.config.metric == "hessian":
-                curvature = found.curvature + prior_curvature(arm, problem)
+                curvature = peak.curvature + prior_curvature(arm, problem)
                 self.root = np.linalg.cholesky(np.linalg.inv(curvature))
             if self.scheme in (Foretold, Delayed):
-                self.quadratic = Quadratic(problem.fit.theta_map, found.gradient, found.curvature)
+                self.quadratic = Quadratic(problem.fit.theta_map, peak.gradient, peak.curvature)
         self.evaluation_s = self._timed()
         self.own_queries += 2 * self.n_data
         self.own_seconds += time.perf_counter() - began
@@ -94,8 +94,8 @@ class Prefetching(OnData):
         workers, team = self.config.workers, self.config.team
         if team == "simulated":
             return None
-        own = self.blocks.sums if team == "threads" else partial(sums_of, self.arm, self.folder.absolute())
-        return Real(workers, pool(team, workers), own)
+        sums = self.blocks.sums if team == "threads" else partial(sums_of, self.arm, self.folder.absolute())
+        return Real(workers, pool(team, workers), sums)
 
     @cached_property
     def message_s(self) -> float | None:
@@ -167,10 +167,10 @@ class Prefetching(OnData):
                 kept.append(tree.root.current.theta)
         hub.drain()
         counted[-1], clock[-1] = hub.counts(), now()  # with what real workers were still at
-        told = dict(zip(COUNTS, np.diff(counted, axis=0).T, strict=True))
-        told["evaluations" if isinstance(team, Simulated) else "seconds"] = np.diff(clock)
+        records = dict(zip(COUNTS, np.diff(counted, axis=0).T, strict=True))
+        records["evaluations" if isinstance(team, Simulated) else "seconds"] = np.diff(clock)
         if self.quadratic is not None:
-            told |= {"wrong": wrong} if self.scheme is Foretold else {"wrong": wrong, "tested": tested}
+            records |= {"wrong": wrong} if self.scheme is Foretold else {"wrong": wrong, "tested": tested}
         new = {
             "memory": memory.values(),
             "counts": counted[-1],
@@ -178,7 +178,7 @@ class Prefetching(OnData):
             "after": after,
         }
         draws = np.array(kept).reshape(-1, self.n_params)
-        return state | new | self._of_tree(tree), {"theta": draws, "accepted": accepted, **told}
+        return state | new | self._of_tree(tree), {"theta": draws, "accepted": accepted, **records}
 
     def _team(self, state: State) -> Simulated | Real:
         if self.real is not None:
@@ -247,13 +247,13 @@ class Prefetching(OnData):
 
     def more(self, state: State | None) -> dict[str, Any]:
         """The team, and the theory at what was seen after burn-in."""
-        told: dict[str, Any] = {"evaluation_s": self.evaluation_s, "message_s": self.message_s}
-        told["workers"] = self.config.workers
+        facts: dict[str, Any] = {"evaluation_s": self.evaluation_s, "message_s": self.message_s}
+        facts["workers"] = self.config.workers
         if state is not None:
-            told |= zip(("rounds", "bytes"), state["counts"][2:].tolist(), strict=True)
+            facts |= zip(("rounds", "bytes"), state["counts"][2:].tolist(), strict=True)
         if state is not None and (tests := state["after"][0]):
             rate, wrong = (float(number) for number in state["after"][1:] / tests)
-            told |= {"foretold_wrong": wrong} if self.quadratic else {}
+            facts |= {"foretold_wrong": wrong} if self.quadratic else {}
             if self.config.scheme != "predictive":
-                told["expected_steps"] = self.expected(rate, wrong)
-        return told
+                facts["expected_steps"] = self.expected(rate, wrong)
+        return facts

@@ -52,19 +52,19 @@ class Scheme:
 
     def likeliest(self, tree: Tree, count: int) -> list[Point]:
         """Up to `count` proposals that are neither known nor worked on, the likeliest reached first."""
-        found: list[Point] = []
+        proposals: list[Point] = []
         order = itertools.count()
         waiting = [(-1.0, next(order), tree.root)]
-        while waiting and len(found) < count:
+        while waiting and len(proposals) < count:
             reached, _, node = heapq.heappop(waiting)
             if node.passes and not (node.proposal.taken or tree.known(node.proposal)):
-                found.append(node.proposal)
+                proposals.append(node.proposal)
             outcome = tree.outcome(node)
             accept = self.chance(tree, node) if outcome is None else float(outcome)
             for bit, chance in ((False, 1.0 - accept), (True, accept)):
                 if reached * chance < -_LEAST:
                     heapq.heappush(waiting, (reached * chance, next(order), tree.child(node, bit)))
-        return found
+        return proposals
 
 
 class Naive(Scheme):

@@ -70,7 +70,7 @@ class Real(Team):
 
     def finished(self) -> list[tuple[int, list[float]]]:
         done = wait(self._numbers, return_when=FIRST_COMPLETED).done
-        return [(self._numbers.pop(one), one.result()) for one in done]
+        return [(self._numbers.pop(future), future.result()) for future in done]
 
     def message_s(self, theta: np.ndarray, times: int = 7) -> float:
         """Seconds of a round in which nobody has anything to do, a median; the first starts them."""

@@ -83,11 +83,11 @@ class Tree:
 
     def child(self, node: Node, accepted: bool) -> Node:
         """The next iteration's node after this outcome of a node's."""
-        if (found := node.children[accepted]) is None:
+        if (child := node.children[accepted]) is None:
             current = node.proposal if accepted else node.current
             step = self.walk.tuned(node.step, accepted, node.t)
-            found = node.children[accepted] = self._node(node.t + 1, current, step)
-        return found
+            child = node.children[accepted] = self._node(node.t + 1, current, step)
+        return child
 
     def known(self, point: Point) -> bool:
         """Whether all of a point's likelihood is."""
@@ -116,7 +116,9 @@ class Tree:
             path, node = waiting.pop()
             if node.proposal.sums:
                 yield path, node.proposal
-            waiting += [(f"{path}{bit}", one) for bit, one in enumerate(node.children) if one is not None]
+            waiting += [
+                (f"{path}{bit}", child) for bit, child in enumerate(node.children) if child is not None
+            ]
 
     def at(self, path: str) -> Node:
         """The node at the end of a path."""

@@ -31,15 +31,17 @@ class Extrapolated(OnData):
 
     def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
         """Draws, weights and costs of both cells."""
-        draws, spent, told = [], np.zeros(3), np.zeros(2)
+        draws, spent, sent = [], np.zeros(3), np.zeros(2)
         for cell in needed:
             with cell.file() as file:
                 draws.append(file["posterior/theta"][0])
                 spent += [file["estimate"][name][-1] for name in ("queries", "span", "seconds")]
-            told += [cell.info["facts"][name] for name in ("rounds", "bytes")]
-        weight = [np.full(len(one), w / len(one)) for one, w in zip(draws, _WEIGHTS, strict=True)]
+            sent += [cell.info["facts"][name] for name in ("rounds", "bytes")]
+        weight = [
+            np.full(len(positions), w / len(positions)) for positions, w in zip(draws, _WEIGHTS, strict=True)
+        ]
         both = {"theta": np.concatenate(draws), "weight": np.concatenate(weight)}
-        return {**both, "spent": spent, "told": told, "first": np.array([len(draws[0])])}
+        return {**both, "spent": spent, "told": sent, "first": np.array([len(draws[0])])}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """The cost of both chains, at the first step."""
@@ -59,7 +61,7 @@ class Extrapolated(OnData):
         for low, high, r in ((0, first, wide), (first, len(state["theta"]), wide / 2)):
             kept.append(np.arange(low, high, max(1, round((2.0 + r) / r / thin))))
         weight = np.concatenate(
-            [np.full(len(one), w / len(one)) for one, w in zip(kept, _WEIGHTS, strict=True)]
+            [np.full(len(index), w / len(index)) for index, w in zip(kept, _WEIGHTS, strict=True)]
         )
         sign = np.sign(weight).astype(np.int8)
         return {
@@ -70,5 +72,5 @@ class Extrapolated(OnData):
 
     def more(self, state: State | None) -> dict[str, Any]:
         """Rounds and bytes of both chains."""
-        told = [] if state is None else zip(("rounds", "bytes"), state["told"].tolist(), strict=True)
-        return {"workers": self.arm.sampler.shards, **dict(told)}
+        totals = [] if state is None else zip(("rounds", "bytes"), state["told"].tolist(), strict=True)
+        return {"workers": self.arm.sampler.shards, **dict(totals)}

@@ -67,7 +67,7 @@ class WeierstrassGibbs(OnData):
     def _workers(self, seed: int) -> Workers:
         arm, problem, centre = self.arm, self.problem, self.problem.fit.theta_map
         rows = split(self.n_data, arm.dataset, self.shards, seed)
-        looks = [passes.look(arm.model.code, *rows_of(arm, problem, one), centre) for one in rows]
+        looks = [passes.look(arm.model.code, *rows_of(arm, problem, shard), centre) for shard in rows]
         prior, slope = prior_curvature(arm, problem), prior_scores(arm, problem, centre[None])[0]
         curvatures = np.array([look.curvature for look in looks])
         spring = (curvatures.sum(axis=0) + prior) / (arm.sampler.bandwidth * self.shards)
@@ -102,7 +102,9 @@ class WeierstrassGibbs(OnData):
     def _log_f(self, workers: Workers, xi: np.ndarray) -> np.ndarray:
         """log f_j(ξ_j), (J,). A query of every row."""
         at = self.problem.model, self.problem.features
-        each = [passes.sums_over(*at, rows, one[None])[0] for rows, one in zip(workers.rows, xi, strict=True)]
+        each = [
+            passes.sums_over(*at, rows, place[None])[0] for rows, place in zip(workers.rows, xi, strict=True)
+        ]
         return np.array(each) + log_priors(self.prior, xi)
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:

@@ -53,8 +53,8 @@ class Weighted(Method):
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """By the weights, and the effective number of particles."""
         weight = self.weights(state)
-        found = self.target.expectations(state["theta"], weight)
-        return found | {"effective": np.array(effective(weight))}
+        moments = self.target.expectations(state["theta"], weight)
+        return moments | {"effective": np.array(effective(weight))}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
         return {name: state[name] for name in ("theta", "log_weight")}

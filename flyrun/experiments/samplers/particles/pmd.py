@@ -78,11 +78,11 @@ class MirrorDescent(Weighted):
         }
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
-        rng, told = generator(state["rng"]), []
+        rng, steps = generator(state["rng"]), []
         for _ in range(n):
-            state, one = self._step(rng, state)
-            told.append(one)
-        records = {name: np.array([one[name] for one in told], float) for name in told[0]}
+            state, record = self._step(rng, state)
+            steps.append(record)
+        records = {name: np.array([record[name] for record in steps], float) for name in steps[0]}
         return state | {"rng": generator_state(rng)}, records
 
     def _step(self, rng: np.random.Generator, state: State) -> tuple[State, dict[str, float]]:
@@ -142,13 +142,13 @@ class MirrorDescent(Weighted):
         size, width = self.target.n_params, self.config.width
         if self.config.bandwidth == "theorem":
             return np.full(size, width * len(theta) ** (-1.0 / (size + 2 * BETA)))
-        found = width * silverman(effective(weight), size) * local_sd(theta, weight)
-        if not (found > 0).all():
+        bandwidth = width * silverman(effective(weight), size) * local_sd(theta, weight)
+        if not (bandwidth > 0).all():
             raise FlyrunError(
                 f"step {step:,}: the particles have collapsed onto one point, so that their kernels have no "
                 f"width; {self.remedy}, or sampler.bandwidth=theorem"
             )
-        return found
+        return bandwidth
 
     @property
     def _switch(self) -> int:

@@ -84,8 +84,8 @@ class GradientChain(SubsetChain):
         noise = self.n_data / self.batches.size * self.noise(theta)
         if self.batches.kind == "epochs":  # less than this: over an epoch noise cancels
             noise *= (self.n_data - self.batches.size) / max(1, self.n_data - 1)
-        found = self.linear(curvature, noise, state)
-        return {} if found is None else {"expected_sd_ratio": stationary_ratio(*found, curvature)}
+        law = self.linear(curvature, noise, state)
+        return {} if law is None else {"expected_sd_ratio": stationary_ratio(*law, curvature)}
 
 
 class MomentumChain(GradientChain):
@@ -133,5 +133,5 @@ def stationary_ratio(forward: np.ndarray, driven: np.ndarray, curvature: np.ndar
     """
     if np.abs(np.linalg.eigvals(forward)).max() >= 1.0:
         return float("inf")
-    own = np.diag(solve_discrete_lyapunov(forward, driven))[: len(curvature)]
-    return float(np.exp(0.5 * np.mean(np.log(own / np.diag(np.linalg.inv(curvature))))))
+    variance = np.diag(solve_discrete_lyapunov(forward, driven))[: len(curvature)]
+    return float(np.exp(0.5 * np.mean(np.log(variance / np.diag(np.linalg.inv(curvature))))))

@@ -43,8 +43,8 @@ class SubsetChain(OnData):
         """The starting point, and the key of the batches."""
         rng = seeded(seed, self.arm.method())
         key = rng.integers(2**63, size=1)
-        own = {"step": np.zeros(1, np.int64), "key": key, "rng": generator_state(rng)}
-        return {"theta": self.starting_point(seed), **self.companions(rng), **own}
+        counters = {"step": np.zeros(1, np.int64), "key": key, "rng": generator_state(rng)}
+        return {"theta": self.starting_point(seed), **self.companions(rng), **counters}
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """n more steps. Draws: theta (n // thin, P); by step queries, (n,)."""

@@ -31,8 +31,8 @@ class Sgfs(GradientChain):
         self, rng: np.random.Generator, theta: np.ndarray, step: int, index: np.ndarray, beside: State
     ) -> tuple[np.ndarray, int]:
         each, ratio = self.by_row(theta, index), 4.0 / self.arm.sampler.step
-        found = np.cov(each, rowvar=False).reshape(beside["fisher"].shape)
-        beside["fisher"] = beside["fisher"] + (found - beside["fisher"]) / (step + 1)
+        fisher = np.cov(each, rowvar=False).reshape(beside["fisher"].shape)
+        beside["fisher"] = beside["fisher"] + (fisher - beside["fisher"]) / (step + 1)
         slope = prior_scores(self.arm, self.problem, theta) + self.batches.factor * each.sum(axis=0)
         factor = cho_factor(self.metric(theta, beside["fisher"]), lower=True)
         noise = np.sqrt(ratio) * rng.standard_normal(len(theta))

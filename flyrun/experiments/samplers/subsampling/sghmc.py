@@ -26,8 +26,10 @@ class Sghmc(MomentumChain):
         h, friction = self.arm.sampler.step, self.arm.sampler.friction
         if self.arm.sampler.noise == "estimated":
             each = self.by_row(theta, index) @ self.root
-            found = self.n_data**2 / len(index) * np.cov(each, rowvar=False).reshape(beside["noise"].shape)
-            beside["noise"] = beside["noise"] + (found - beside["noise"]) / (step + 1)
+            covariance = (
+                self.n_data**2 / len(index) * np.cov(each, rowvar=False).reshape(beside["noise"].shape)
+            )
+            beside["noise"] = beside["noise"] + (covariance - beside["noise"]) / (step + 1)
         added = self._added(beside["noise"]) @ rng.standard_normal(len(theta))
         return (1.0 - h * friction) * beside["momentum"] + added
 
@@ -43,9 +45,9 @@ class Sghmc(MomentumChain):
         self, curvature: np.ndarray, noise: np.ndarray, state: State
     ) -> tuple[np.ndarray, np.ndarray] | None:
         h, friction = self.arm.sampler.step, self.arm.sampler.friction
-        one, nothing = np.eye(len(curvature)), np.zeros_like(curvature)
+        identity, nothing = np.eye(len(curvature)), np.zeros_like(curvature)
         pull, added = h * self.root.T @ curvature, self._added(state["noise"])
-        forward = [[one, h * self.root], [-pull, (1.0 - h * friction) * one - h * pull @ self.root]]
+        forward = [[identity, h * self.root], [-pull, (1.0 - h * friction) * identity - h * pull @ self.root]]
         driven = added @ added.T + h**2 * self.root.T @ noise @ self.root
         return np.block(forward), np.block([[nothing, nothing], [nothing, driven]])
 

@@ -74,16 +74,16 @@ class Sgld(GradientChain):
         theta, size = state["theta"], self.step_size(step)
         weight = state["weight"] + size
         share = size / weight[0]
-        told = {
+        averages = {
             "weight": weight,
             "mean": state["mean"] + share * (theta - state["mean"]),
             "square": state["square"] + share * (theta**2 - state["square"]),
         }
         place, rest = divmod(step - self.arm.protocol.burn_in, self.every)
         if rest == 0:
-            told |= {"kept": state["kept"].copy(), "kept_weight": state["kept_weight"].copy()}
-            told["kept"][place], told["kept_weight"][place] = theta, size
-        return told
+            averages |= {"kept": state["kept"].copy(), "kept_weight": state["kept_weight"].copy()}
+            averages["kept"][place], averages["kept_weight"][place] = theta, size
+        return averages
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         """Before burn-in ends the position itself."""

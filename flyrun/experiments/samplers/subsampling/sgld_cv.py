@@ -52,8 +52,8 @@ class SgldCv(Sgld):
         """A mean over eight positions drawn about the MAP, where θ is on average."""
         rng = np.random.Generator(np.random.PCG64(0))
         away = np.linalg.cholesky(np.linalg.inv(self._curvature())) @ rng.standard_normal((len(theta), 8))
-        found = [noise_of(self.arm, self.problem, self.centre + one, self.known) for one in away.T]
-        return np.mean(found, axis=0)
+        noises = [noise_of(self.arm, self.problem, self.centre + shift, self.known) for shift in away.T]
+        return np.mean(noises, axis=0)
 
     def _curvature(self) -> np.ndarray:
         look = passes.look(self.arm.model.code, self.problem.model, self.problem.features, self.centre)

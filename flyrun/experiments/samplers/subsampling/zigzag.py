@@ -191,9 +191,9 @@ def _run(process, rng, phi, v, length, first, thin, theta, queries):
 
 def process_of(arm: Arm, problem: Problem, setup: Setup, order: int, local: bool) -> Process:
     """Fit together what the process needs; `setup` counts the passes."""
-    made, size = setup.surrogate(order), len(problem.fit.theta_map)
+    surrogate, size = setup.surrogate(order), len(problem.fit.theta_map)
     module, model, rows = setup.module, problem.model, problem.features.rows
-    colour, eta = made.colour, made.predictors
+    colour, eta = surrogate.colour, surrogate.predictors
 
     def work(block: slice) -> np.ndarray:
         part, at = module.part(model, block), np.ascontiguousarray(eta[block])
@@ -207,16 +207,16 @@ def process_of(arm: Arm, problem: Problem, setup: Setup, order: int, local: bool
     bounds = kappa * setup.roots_of_leverages**order / order
     weights = bounds * known[:, 3]
     of_prior = colour.T @ prior_curvature(arm, problem) @ colour
-    matrix = of_prior if order == 1 else of_prior + made.bend
+    matrix = of_prior if order == 1 else of_prior + surrogate.bend
     score = prior_scores(arm, problem, problem.fit.theta_map[None])[0]
     return Process(
         order=order,
         model=model,
         rows=rows,
-        mean=made.mean,
+        mean=surrogate.mean,
         colour=colour,
         matrix=np.ascontiguousarray((matrix + matrix.T) / 2.0),
-        pull=made.pull + colour.T @ score,
+        pull=surrogate.pull + colour.T @ score,
         known=np.ascontiguousarray(known[:, :3]),
         bounds=bounds,
         table=alias_table(weights),

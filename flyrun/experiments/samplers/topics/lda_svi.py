@@ -67,26 +67,26 @@ def variational(corpus, documents, weights, alpha, most, tolerance, room, gamma,
     n_topics, queries = weights.shape[1], 0
     ours, before = room[0], room[1]
     for place in range(documents.shape[0]):
-        d, own = documents[place], gamma[place]
+        d, of_document = documents[place], gamma[place]
         for _ in range(most):
             for k in range(n_topics):
-                before[k] = own[k]
+                before[k] = of_document[k]
             _exp_mean_log(before, ours)
             for k in range(n_topics):
-                own[k] = 0.0
+                of_document[k] = 0.0
             for e in range(first[d], first[d + 1]):
                 share = repeats[e] / _dot(ours, weights[word[e]])
                 for k in range(n_topics):
-                    own[k] += share * weights[word[e], k]
+                    of_document[k] += share * weights[word[e], k]
             change = 0.0
             for k in range(n_topics):
-                own[k] = alpha + ours[k] * own[k]
-                change += abs(own[k] - before[k])
+                of_document[k] = alpha + ours[k] * of_document[k]
+                change += abs(of_document[k] - before[k])
             queries += first[d + 1] - first[d]
             if change < tolerance * n_topics:
                 break
         if counts.shape[0] > 0:
-            _exp_mean_log(own, ours)
+            _exp_mean_log(of_document, ours)
             for e in range(first[d], first[d + 1]):
                 share = repeats[e] / _dot(ours, weights[word[e]])
                 for k in range(n_topics):

@@ -35,9 +35,9 @@ def prepare(arm: Arm, folder: Path) -> Method:
     started = time.perf_counter()
     problem = lda.bind(arm.model, arm.dataset.code.load(arm.dataset))
     step, candidates = getattr(arm.sampler, "step", None), getattr(arm.sampler.build, "candidates", ())
-    found = search.best(arm, problem, candidates, folder) if candidates and not step else search.Found()
-    method = arm.sampler.build(arm, problem, step or found.step)
-    method.found, method.setup_s = found, time.perf_counter() - started + found.seconds
+    searched = search.best(arm, problem, candidates, folder) if candidates and not step else search.Found()
+    method = arm.sampler.build(arm, problem, step or searched.step)
+    method.found, method.setup_s = searched, time.perf_counter() - started + searched.seconds
     return method
 
 
@@ -124,9 +124,9 @@ class Topics(Method):
             more["known_perplexity"] = lda.completion_perplexity(known, theta, self.problem.data.test)
         if self.found.tried:
             more["searched"] = self.found.tried
-        if state is not None and (words := self.problem.data.vocabulary):
+        if state is not None and (vocabulary := self.problem.data.vocabulary):
             best = np.argsort(-self.topics(state), axis=0)[:TOP_WORDS].T
-            more["top_words"] = [" ".join(words[w] for w in topic) for topic in best]
+            more["top_words"] = [" ".join(vocabulary[w] for w in topic) for topic in best]
         return Facts(
             update=self.label,
             exact=self.exact,

@@ -41,8 +41,8 @@ def best(arm: Arm, problem: Lda, candidates: Sequence[Step], folder: Path) -> Fo
     key = hashlib.sha256(json.dumps([choices, code], sort_keys=True).encode()).hexdigest()[:12]
     path = folder / f"step-{key}.json"
     try:
-        found = files.read_json(path)
-        return Found(**found | {"step": tuple(found["step"])})
+        stored = files.read_json(path)
+        return Found(**stored | {"step": tuple(stored["step"])})
     except (files.DamagedFile, KeyError, TypeError):
         pass
     started, tried, spent = time.perf_counter(), [], np.zeros(2)
@@ -52,8 +52,8 @@ def best(arm: Arm, problem: Lda, candidates: Sequence[Step], folder: Path) -> Fo
         state, records = method.advance(method.init(SEED), steps)
         tried.append([*step, method.perplexity(state, problem.data.valid)])
         spent += [np.sum(records[name]) for name in ("queries", "visits")]
-    chosen = min(tried, key=lambda one: one[-1])[:3]
+    chosen = min(tried, key=lambda trial: trial[-1])[:3]
     queries, visits = map(int, spent)
-    found = Found(tuple(chosen), tried, queries, visits, time.perf_counter() - started)
-    files.keep(files.write_json, path, found._asdict())
-    return found
+    searched = Found(tuple(chosen), tried, queries, visits, time.perf_counter() - started)
+    files.keep(files.write_json, path, searched._asdict())
+    return searched

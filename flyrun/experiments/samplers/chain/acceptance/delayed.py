@@ -29,8 +29,8 @@ class Delayed(NamedTuple):
 
 def build(config: options.Delayed, setup: Any) -> Delayed:
     """The rule from its configuration (order)."""
-    made = setup.surrogate(config.order)
-    return Delayed(made, np.zeros(len(made.mean)))
+    surrogate = setup.surrogate(config.order)
+    return Delayed(surrogate, np.zeros(len(surrogate.mean)))
 
 
 @implements(decide, Delayed)

@@ -56,10 +56,10 @@ class PoissonEstimator(NamedTuple):
 
 def build(config: options.PoissonEstimator, setup: Any) -> PoissonEstimator:
     """The rule from its configuration (order, bounds, intensity): N queries for what is known at the MAP."""
-    made, problem, module = setup.surrogate(config.order), setup.problem, setup.module
+    surrogate, problem, module = setup.surrogate(config.order), setup.problem, setup.module
 
     def work(block: slice) -> np.ndarray:
-        eta = np.ascontiguousarray(made.predictors[block])
+        eta = np.ascontiguousarray(surrogate.predictors[block])
         return passes.values_and_slopes(module.part(problem.model, block), eta)[0]
 
     setup.queries += setup.n_data

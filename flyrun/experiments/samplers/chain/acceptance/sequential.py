@@ -46,10 +46,10 @@ def _with_more(differences, more, count, mean, squares):
     total, spread = 0.0, 0.0
     for i in range(more):
         total += differences[i]
-    own = total / more
+    of_more = total / more
     for i in range(more):
-        spread += (differences[i] - own) * (differences[i] - own)
-    both, apart = count + more, own - mean
+        spread += (differences[i] - of_more) * (differences[i] - of_more)
+    both, apart = count + more, of_more - mean
     squares += spread + apart * apart * count * more / both
     return both, mean + apart * more / both, squares
 

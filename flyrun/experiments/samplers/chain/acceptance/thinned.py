@@ -76,8 +76,8 @@ def build(config: options.Thinned, setup: Any) -> Thinned:
 def target(config: options.Thinned, setup: Any, gradients: bool) -> SurrogateData:
     """The surrogate of config.order, which the update then sees."""
     problem = setup.problem
-    made = setup.surrogate(config.order)
-    return surrogate_data(problem.prior, problem.model, problem.features, made, gradients)
+    surrogate = setup.surrogate(config.order)
+    return surrogate_data(problem.prior, problem.model, problem.features, surrogate, gradients)
 
 
 @plain_jit

@@ -77,8 +77,8 @@ def _evaluate(model, features, predictors, order, index, theta, eta, values):
 @inline_jit
 def left_out(target, index, theta, values):
     """values[i] = R_k,n(θ) + log L_n(θ̂), n = index[i]: one query each. index: (≤ BLOCK,)."""
-    made, eta = target.surrogate, target.work.eta
-    _evaluate(target.model, target.features, made.predictors, made.order, index, theta, eta, values)
+    surrogate, eta = target.surrogate, target.work.eta
+    _evaluate(target.model, target.features, surrogate.predictors, surrogate.order, index, theta, eta, values)
     target.memory.queries[0] += index.shape[0]
 
 
