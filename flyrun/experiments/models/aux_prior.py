@@ -52,14 +52,14 @@ class AuxPrior(NamedTuple):
     def of_each(cls, priors: Sequence[LogGamma | Normal]) -> "AuxPrior":
         """Of auxiliary numbers' priors as families have them, (A,)."""
         rows = [
-            (one.shape, one.rate, 0.0)
-            if isinstance(one, LogGamma)
-            else (one.mean / one.sd**2, 0.0, one.sd**-2)
-            for one in priors
+            (prior.shape, prior.rate, 0.0)
+            if isinstance(prior, LogGamma)
+            else (prior.mean / prior.sd**2, 0.0, prior.sd**-2)
+            for prior in priors
         ]
         linear, rate, precision = (np.array(column, float) for column in zip(*rows, strict=True))
         bare = cls(linear, rate, precision, np.zeros(len(rows)))
-        at_none = np.array([float(one.log_density(0.0)) for one in priors])
+        at_none = np.array([float(prior.log_density(0.0)) for prior in priors])
         return bare._replace(constant=at_none - bare.log_density(np.zeros(len(rows))))
 
     # -- as factors of one number each, for sites (models/factors.py) --

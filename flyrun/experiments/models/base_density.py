@@ -26,8 +26,8 @@ class Penalty(NamedTuple):
 
     def of(self, theta: np.ndarray) -> float:
         """What it takes off at θ, (P,), less the log density of the auxiliary numbers."""
-        own = theta[: self.size]
-        lost = float(0.5 * self.ridge * own @ own + self.rate * np.abs(own).sum())
+        coefficients = theta[: self.size]
+        lost = float(0.5 * self.ridge * coefficients @ coefficients + self.rate * np.abs(coefficients).sum())
         return lost if self.aux is None else lost - float(self.aux.log_density(theta[self.size :]).sum())
 
     def score(self, theta: np.ndarray) -> np.ndarray:
@@ -60,9 +60,9 @@ class Penalty(NamedTuple):
 
     def _own(self, value: float, n_params: int) -> np.ndarray:
         """(P,): the value, and 0 of auxiliary numbers."""
-        found = np.full(n_params, value)
-        found[n_params if self.size is None else self.size :] = 0.0
-        return found
+        values = np.full(n_params, value)
+        values[n_params if self.size is None else self.size :] = 0.0
+        return values
 
     def sites(self, n_params: int) -> tuple[np.ndarray, np.ndarray]:
         """Gaussians that stand in for what is none: precisions (P, 1, 1), linear terms (P, 1).
@@ -83,9 +83,9 @@ class Penalty(NamedTuple):
 
     def beyond_ridge(self, thetas: np.ndarray) -> np.ndarray:
         """The log density without the ridge and up to a constant of the coefficients, (n,), at (n, P)."""
-        own = thetas[:, : self.size]
-        found = -self.rate * np.abs(own).sum(axis=1)
-        return found if self.aux is None else found + self.aux.log_density(thetas[:, self.size :]).sum(axis=1)
+        coefficients = thetas[:, : self.size]
+        total = -self.rate * np.abs(coefficients).sum(axis=1)
+        return total if self.aux is None else total + self.aux.log_density(thetas[:, self.size :]).sum(axis=1)
 
     def weakened(self, share: float) -> "Penalty":
         """Of the prior to the power `share`."""

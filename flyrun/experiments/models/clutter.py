@@ -58,12 +58,12 @@ def _log_likelihood(model, index, eta, values, slopes):
     for i in range(index.shape[0]):
         away = model.target[index[i]] - eta[i, 0]
         # cut where the square would overflow; the last term keeps NaN what is NaN
-        own = model.log_own - 0.5 * min(away * away, 1e300)
+        signal = model.log_own - 0.5 * min(away * away, 1e300)
         clutter = model.log_clutter[index[i]]
-        small = exp_negative(-abs(own - clutter))
-        values[i] = max(own, clutter) + log1p_unit(small) + 0.0 * away
+        small = exp_negative(-abs(signal - clutter))
+        values[i] = max(signal, clutter) + log1p_unit(small) + 0.0 * away
         if slopes is not None:
-            slopes[i, 0] = (1.0 if own > clutter else small) / (1.0 + small) * away
+            slopes[i, 0] = (1.0 if signal > clutter else small) / (1.0 + small) * away
 
 
 @implements(log_bound, ByJensen)
@@ -99,8 +99,8 @@ def augmented(
 
 def tight_at(model: Clutter, residuals: np.ndarray) -> ByJensen:
     """The bounds that touch the likelihoods at y − η = ±residuals, (N,)."""
-    own = model.log_own - 0.5 * np.asarray(residuals, dtype=np.float64) ** 2
-    share = expit(own - model.log_clutter)
+    signal = model.log_own - 0.5 * np.asarray(residuals, dtype=np.float64) ** 2
+    share = expit(signal - model.log_clutter)
     entropy = -xlogy(share, share) - xlogy(1.0 - share, 1.0 - share)
     height = share * model.log_own + (1.0 - share) * model.log_clutter + entropy
     return ByJensen(np.stack([height, share], axis=1))

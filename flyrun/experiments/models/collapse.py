@@ -43,8 +43,8 @@ def collapse(bound: Any, model: Model, features: Features, centre: np.ndarray | 
     product, linear, constant = added(over_blocks(len(features.rows), work))
     product = (product + product.T) / 2.0
     for_all = len(product) < linear.size  # classes
-    made = kronecker(product, linear, constant) if for_all else quadratic(product, linear.ravel(), constant)
-    return made._replace(centre=np.array(centre, np.float64))
+    form = kronecker(product, linear, constant) if for_all else quadratic(product, linear.ravel(), constant)
+    return form._replace(centre=np.array(centre, np.float64))
 
 
 def expected_bright(module: Any, bound: Any, model: Model, features: Features, theta: np.ndarray) -> float:

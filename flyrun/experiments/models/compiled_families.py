@@ -102,7 +102,7 @@ class OfFamily(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """Of its auxiliary numbers as they are sampled: of a logarithm log_phi."""
         each = self.family.auxiliary(self.n_predictors, 1.0)  # type: ignore[attr-defined]
-        return tuple(one.sampled for one in each)
+        return tuple(number.sampled for number in each)
 
 
 class Compiled:
@@ -123,23 +123,23 @@ class Compiled:
         weights: np.ndarray | None = None,
     ) -> tuple[Any, Any]:
         """Model and features of a dataset. features: (N, D); target and what rows have besides: (N,)."""
-        rows, made = np.ascontiguousarray(features), self.family
+        rows, family = np.ascontiguousarray(features), self.family
         numbers = np.empty((len(target), 4))
         for column, (given, usual) in enumerate(
             ((target, 0.0), (trials, 1.0), (offset, 0.0), (weights, 1.0))
         ):
             numbers[:, column] = usual if given is None else given
         y = numbers[:, 0]
-        levels = int(y.max()) + 1 if made.domain.classes > 2 else 0
-        auxiliary = made.auxiliary(levels, float(np.std(y)) or 1.0)
-        aux = AuxPrior.of_each([one.prior for one in auxiliary]) if auxiliary else None
-        kind = _kind(made.name, 1 + len(auxiliary))
+        levels = int(y.max()) + 1 if family.domain.classes > 2 else 0
+        auxiliary = family.auxiliary(levels, float(np.std(y)) or 1.0)
+        aux = AuxPrior.of_each([number.prior for number in auxiliary]) if auxiliary else None
+        kind = _kind(family.name, 1 + len(auxiliary))
         return kind(numbers, 1 + len(auxiliary), aux), WithAux(rows) if auxiliary else Linear(rows)
 
     def rebind(self, model: Any, features: np.ndarray, target: np.ndarray) -> tuple[Any, Any]:
         """The same likelihood for other rows, of one trial and no offset each."""
-        made = self.bind(features, target)
-        return made[0]._replace(aux=model.aux), made[1]
+        bound = self.bind(features, target)
+        return bound[0]._replace(aux=model.aux), bound[1]
 
     def part(self, model: Any, which: slice | np.ndarray) -> Any:
         """The likelihood of some of the rows."""
@@ -148,39 +148,39 @@ class Compiled:
     def start(self, model: Any, features: Any) -> np.ndarray:
         """Where a search for the mode begins, (P,): as if no column mattered."""
         y, trials, offset, weights = model.numbers.T
-        found = self.family.start(y, trials, offset, weights)
-        theta = np.zeros(features.rows.shape[1] + len(found) - 1)
+        first = self.family.start(y, trials, offset, weights)
+        theta = np.zeros(features.rows.shape[1] + len(first) - 1)
         if self.family.intercept and (features.rows[:, -1] == 1.0).all():
-            theta[features.rows.shape[1] - 1] = found[0]
-        theta[features.rows.shape[1] :] = found[1:]
+            theta[features.rows.shape[1] - 1] = first[0]
+        theta[features.rows.shape[1] :] = first[1:]
         return theta
 
     def curvature(self, model: Any, predictors: np.ndarray) -> np.ndarray:
         """−∂² log L_n/∂(η, a)², (N, K, K), at predictors (N, K)."""
         y, trials, offset, weights = model.numbers.T
         p = (predictors[:, 0] + offset, *predictors[:, 1:].T)
-        found = np.empty((len(y), len(p), len(p)))
+        curvatures = np.empty((len(y), len(p), len(p)))
         with np.errstate(over="ignore", invalid="ignore"):
             _, bends = self.family.derivatives(y, trials, p)
             for k, row in enumerate(bends):
                 for m, bend in enumerate(row):
-                    found[:, k, m] = bend
+                    curvatures[:, k, m] = bend
             if self.family.alone_derivatives is not None:
                 _, bends = self.family.alone_derivatives(y, trials, p[1:])
                 for k, row in enumerate(bends, 1):
                     for m, bend in enumerate(row, 1):
-                        found[:, k, m] += bend
-            return found * weights[:, None, None]
+                        curvatures[:, k, m] += bend
+            return curvatures * weights[:, None, None]
 
 
 def _functions(module: ModuleType) -> list[Callable]:
     """What compiled code calls of a family: its density and derivatives, and what else their files have."""
-    made: Family = module.FAMILY
-    wanted = (made.log_density, made.derivatives, made.alone, made.alone_derivatives)
-    files = {one.__module__ for one in wanted if one is not None}
-    others = {made.start, made.draw, made.auxiliary, made.read, made.linear}
-    found = [one for file in sorted(files) for one in vars(importlib.import_module(file)).values()]
-    return [one for one in found if inspect.isfunction(one) and one.__module__ in files and one not in others]
+    family: Family = module.FAMILY
+    wanted = (family.log_density, family.derivatives, family.alone, family.alone_derivatives)
+    files = {function.__module__ for function in wanted if function is not None}
+    others = {family.start, family.draw, family.auxiliary, family.read, family.linear}
+    values = [value for file in sorted(files) for value in vars(importlib.import_module(file)).values()]
+    return [f for f in values if inspect.isfunction(f) and f.__module__ in files and f not in others]
 
 
 @functools.cache
@@ -192,19 +192,19 @@ def of(name: str) -> Compiled:
 @functools.cache
 def _kind(name: str, k: int) -> type:
     """The NamedTuple type of a family's likelihoods with so many predictors, its kernel registered."""
-    title, own = _title(name) + str(k), of(name).family
-    made = type(title, (OfFamily,), {"__slots__": (), "__module__": __name__, "family": own})
-    globals()[title] = made
-    implements(log_likelihood, made)(_kernel(own, k))
-    IMPLEMENTATIONS[made].add((log_likelihood.__module__, own.log_density.__module__))
-    return made
+    title, family = _title(name) + str(k), of(name).family
+    kind = type(title, (OfFamily,), {"__slots__": (), "__module__": __name__, "family": family})
+    globals()[title] = kind
+    implements(log_likelihood, kind)(_kernel(family, k))
+    IMPLEMENTATIONS[kind].add((log_likelihood.__module__, family.log_density.__module__))
+    return kind
 
 
-def _kernel(own: Family, k: int) -> Callable:
+def _kernel(family: Family, k: int) -> Callable:
     """`log_likelihood` of a family with k predictors."""
-    log_density, alone, derivatives = own.log_density, own.alone, own.derivatives
-    predictors, of_alone = _tuple_of(k), own.alone_derivatives or _no_derivatives
-    if (slopes_into := own.slopes_into) is not None:
+    log_density, alone, derivatives = family.log_density, family.alone, family.derivatives
+    predictors, of_alone = _tuple_of(k), family.alone_derivatives or _no_derivatives
+    if (slopes_into := family.slopes_into) is not None:
 
         def into(model, index, eta, values, slopes):
             for i in range(index.shape[0]):

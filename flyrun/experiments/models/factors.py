@@ -129,10 +129,10 @@ def expected(factors: Factors, gaussians: Gaussians, points: int) -> Expected:
     grid, log_weight = nodes(mean.shape[1], points)
     value, slope, bend = np.zeros(len(mean)), np.zeros(mean.shape), np.zeros(variance.shape)
     for at, weight in zip(grid, np.exp(log_weight), strict=True):
-        found = factors.look(mean + root @ at)
-        value += weight * found[0]
-        slope += weight * found[1]
-        bend += weight * found[2]
+        terms = factors.look(mean + root @ at)
+        value += weight * terms[0]
+        slope += weight * terms[1]
+        bend += weight * terms[2]
     return Expected(value, slope, bend, len(mean) * len(grid))
 
 
@@ -156,18 +156,18 @@ def tilted(factors: Factors, cavity: Gaussians, points: int) -> Tilted:
     curvature = np.einsum("gn,gnkl->nkl", share, bends) - np.einsum("gn,gnk,gnl->nkl", share, apart, apart)
     curvature = (curvature + curvature.transpose(0, 2, 1)) / 2
     moved = np.einsum("nkl,nl->nk", variance, slope)
-    found = Tilted(
+    moments = Tilted(
         log_z, slope, curvature, mean + moved, variance - variance @ curvature @ variance,
         np.zeros(len(mean), bool), len(mean) * len(grid),
     )  # fmt: skip
     steepest = np.abs(bends).max(axis=(0, 2, 3)) * np.abs(variance).max(axis=(1, 2))
     wide = steepest > _WIDE
     if not wide.any():
-        return found
+        return moments
     about = _about_top(factors.of(np.flatnonzero(wide)), Gaussians(mean[wide], variance[wide]), points)
-    for have, better in zip(found[:-1], about[:-1], strict=True):
+    for have, better in zip(moments[:-1], about[:-1], strict=True):
         have[wide] = better
-    return found._replace(queries=found.queries + about.queries)
+    return moments._replace(queries=moments.queries + about.queries)
 
 
 def _about_top(factors: Factors, cavity: Gaussians, points: int) -> Tilted:
@@ -219,12 +219,12 @@ def _tops(factors: Factors, mean: np.ndarray, inner: np.ndarray) -> tuple[np.nda
         if (np.abs(step * pull).sum(axis=1)).max(initial=0.0) < 1e-8:
             break
         tried = u + share[:, None] * step
-        found = factors.look(tried)
+        look = factors.look(tried)
         queries += len(mean)
-        now = height(tried, found[0])
+        now = height(tried, look[0])
         up = now >= before
         u[up], before[up] = tried[up], now[up]
-        slope[up], bend[up] = found[1][up], found[2][up]
+        slope[up], bend[up] = look[1][up], look[2][up]
         share = np.where(up, np.minimum(1.0, 2.0 * share), 0.25 * share)
     return u, queries
 
@@ -276,8 +276,8 @@ def touching(factors: Factors, u: np.ndarray) -> Sites:
 
 def averaging(factors: Factors, at: Gaussians, points: int) -> tuple[Sites, Expected]:
     """The sites of Gaussian variational inference: of the average slope and curvature."""
-    found = expected(factors, at, points)
-    return Sites(found.curvature, found.slope + np.einsum("nkl,nl->nk", found.curvature, at.mean)), found
+    means = expected(factors, at, points)
+    return Sites(means.curvature, means.slope + np.einsum("nkl,nl->nk", means.curvature, at.mean)), means
 
 
 def log_sites(sites: Sites, u: np.ndarray) -> np.ndarray:

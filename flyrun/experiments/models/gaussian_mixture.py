@@ -81,12 +81,12 @@ class GaussianMixture(Hierarchy):
         """held_out_nats: −log q(x) of a test row, mean.  components: exp of the weights' entropy."""
         counts, precision, mean = self.parts(natural)
         weight = counts / counts.sum()
-        found = {"components": float(np.exp(-(weight * np.log(weight)).sum()))}
+        estimates = {"components": float(np.exp(-(weight * np.log(weight)).sum()))}
         if len(self.test_rows):
             width = 1.0 / (1.0 / self.precision + 1.0 / precision)
             each = np.log(weight) + self._log_normal(self.test_rows, mean, width)
-            found["held_out_nats"] = -float(logsumexp(each, axis=1).mean())
-        return found
+            estimates["held_out_nats"] = -float(logsumexp(each, axis=1).mean())
+        return estimates
 
 
 def bind(config: Options, data: Dataset) -> GaussianMixture:
@@ -98,6 +98,6 @@ def bind(config: Options, data: Dataset) -> GaussianMixture:
             "such as dataset=mnist_7v9 has"
         )
     rows, test_rows = (
-        np.ascontiguousarray(one[:, kept], float) for one in (data.features, data.test_features)
+        np.ascontiguousarray(table[:, kept], float) for table in (data.features, data.test_features)
     )
     return GaussianMixture(config, rows, test_rows)

@@ -87,7 +87,7 @@ class Sums(NamedTuple):
 
     def mixed(self, keep: float, other: "Sums", weight: float) -> "Sums":
         """keep·self + weight·other."""
-        return Sums(*(keep * one + weight * two for one, two in zip(self, other, strict=True)))
+        return Sums(*(keep * ours + weight * theirs for ours, theirs in zip(self, other, strict=True)))
 
 
 def no_sums(sets: int, size: int) -> Sums:
@@ -109,9 +109,9 @@ class Inducing:
     def __init__(self, process: Process, rows: np.ndarray):
         self.process, (self.sets, self.size) = process, rows.shape
         self.points = process.features[rows]
-        own = np.stack([kernel(process, points, points) for points in self.points])
-        self.root = np.linalg.cholesky(own + JITTER * np.eye(self.size))
-        self.inverse_root = np.linalg.solve(self.root, np.broadcast_to(np.eye(self.size), own.shape))
+        covariances = np.stack([kernel(process, points, points) for points in self.points])
+        self.root = np.linalg.cholesky(covariances + JITTER * np.eye(self.size))
+        self.inverse_root = np.linalg.solve(self.root, np.broadcast_to(np.eye(self.size), covariances.shape))
 
     def whitened(self, x: np.ndarray) -> np.ndarray:
         """A = L⁻¹K_mx, (m, M, n), of x (n, D)."""

@@ -73,18 +73,18 @@ def inside(region, theta):
 
 
 @jit
-def _outside(region, thetas, found):
+def _outside(region, thetas, beyond):
     for i in range(thetas.shape[0]):
         for d in range(thetas.shape[1]):
             region.away[d] = thetas[i, d] - region.centre[d]
-        found[i] = not _square(region.curvature, region.away) <= region.square
+        beyond[i] = not _square(region.curvature, region.away) <= region.square
 
 
 def outside(region: Ellipsoid, thetas: np.ndarray) -> np.ndarray:
     """Whether positions, (T, P), are beyond the border, (T,) bool."""
-    found = np.empty(len(thetas), np.bool_)
-    _outside(region, np.ascontiguousarray(thetas), found)
-    return found
+    beyond = np.empty(len(thetas), np.bool_)
+    _outside(region, np.ascontiguousarray(thetas), beyond)
+    return beyond
 
 
 def brought_in(region: Ellipsoid, theta: np.ndarray) -> np.ndarray:

@@ -91,12 +91,12 @@ def augmented(
     """
     precision, share = model.scale**-2, responsibility(model, mean, variance)
     ones = np.ones_like(share)
-    found = precision * np.array([[ones, share], [share, share]]).transpose(2, 0, 1)
+    precisions = precision * np.array([[ones, share], [share, share]]).transpose(2, 0, 1)
     linear = precision * np.stack([model.target, share * model.target], axis=1)
     constant = -log(2.0 * model.scale) - 0.5 * log(2.0 * pi)
     first = -0.5 * precision * ((model.target - mean[:, 0]) ** 2 + variance[:, 0, 0])
     value = constant + first + np.logaddexp(0.0, 0.5 * precision * _gain(model, mean, variance))
-    return found, linear, value
+    return precisions, linear, value
 
 
 def _normal(away: np.ndarray, sd: float) -> np.ndarray:
@@ -127,12 +127,12 @@ class Truth(NamedTuple):
         A kernel is a product of one along each side, and a mean over positions one of matrices.
         """
         first, second = self.place
-        found = []
+        kernels = []
         for bandwidth in self.bandwidths:
             a, b = (_normal(self.side - theta[:, d, None], h) for d, h in enumerate(bandwidth))
             mean = None if weight is None else (a * weight[:, None]).T @ b
-            found.append(a[:, first] * b[:, second] if mean is None else mean[first, second])
-        return np.stack(found, axis=-2)
+            kernels.append(a[:, first] * b[:, second] if mean is None else mean[first, second])
+        return np.stack(kernels, axis=-2)
 
 
 WIDTH, POINTS, NEGLIGIBLE = 3.6, 151, 1e-5
@@ -150,7 +150,7 @@ def _truth(data: bytes, scale: float, prior: Any) -> Truth:
     target = np.frombuffer(data)
     model, features = bind(np.ones((len(target), 1)), target, scale)
     side = np.linspace(-WIDTH, WIDTH, POINTS)
-    points = np.stack([one.ravel() for one in np.meshgrid(side, side, indexing="ij")], axis=1)
+    points = np.stack([coordinate.ravel() for coordinate in np.meshgrid(side, side, indexing="ij")], axis=1)
     log_prior = log_priors(prior, points)
     log_density = log_prior + sums_over(model, features, np.arange(len(target)), points)
     cell = (side[1] - side[0]) ** 2

@@ -86,11 +86,11 @@ def curvature(model: Normal, predictors: np.ndarray) -> np.ndarray:
     """−∂² log L_n/∂η², (N, 2, 2), at predictors (N, 2); not definite far from the mode."""
     precision = np.exp(-2.0 * predictors[:, 1])
     away = model.target - predictors[:, 0]
-    found = np.empty((len(away), 2, 2))
-    found[:, 0, 0] = precision
-    found[:, 0, 1] = found[:, 1, 0] = 2.0 * precision * away
-    found[:, 1, 1] = 2.0 * precision * away**2
-    return found
+    bends = np.empty((len(away), 2, 2))
+    bends[:, 0, 0] = precision
+    bends[:, 0, 1] = bends[:, 1, 0] = 2.0 * precision * away
+    bends[:, 1, 1] = 2.0 * precision * away**2
+    return bends
 
 
 @implements(subtract_expansion, Normal)
@@ -144,21 +144,21 @@ def _coefficients(order, centre, theta):
 
 @implements(reach, QuadraticBounds)
 def _reach(bounds, theta, proposal, phi, proposed_phi):
-    none, one, two = _coefficients(bounds.order, bounds.centre, theta)
-    other_none, other_one, other_two = _coefficients(bounds.order, bounds.centre, proposal)
+    none, linear, square = _coefficients(bounds.order, bounds.centre, theta)
+    other_none, other_linear, other_square = _coefficients(bounds.order, bounds.centre, proposal)
     sd = exp(bounds.centre[1])
-    return max(abs(other_none - none), sd * abs(other_one - one), sd * sd * abs(other_two - two))
+    return max(abs(other_none - none), sd * abs(other_linear - linear), sd * sd * abs(other_square - square))
 
 
 @implements(range_width, QuadraticRange)
 def _range_width(ranges, theta, proposal, phi, proposed_phi):
-    _, one, two = _coefficients(ranges.order, ranges.centre, theta)
-    _, other_one, other_two = _coefficients(ranges.order, ranges.centre, proposal)
-    one, two = other_one - one, other_two - two
+    _, linear, square = _coefficients(ranges.order, ranges.centre, theta)
+    _, other_linear, other_square = _coefficients(ranges.order, ranges.centre, proposal)
+    linear, square = other_linear - linear, other_square - square
     low, high = ranges.lowest - ranges.centre[0], ranges.highest - ranges.centre[0]
-    at_low, at_high = (one + two * low) * low, (one + two * high) * high
+    at_low, at_high = (linear + square * low) * low, (linear + square * high) * high
     least, most = min(at_low, at_high), max(at_low, at_high)
-    if two != 0.0 and low < -0.5 * one / two < high:
-        top = -0.25 * one * one / two
+    if square != 0.0 and low < -0.5 * linear / square < high:
+        top = -0.25 * linear * linear / square
         least, most = min(least, top), max(most, top)
     return most - least

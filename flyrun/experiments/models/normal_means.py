@@ -42,8 +42,8 @@ class NormalMeans(Hierarchy):
             (theta, z - theta[:, None], self.target - z),
         )
         first, second, third = (
-            0.5 * (np.log(one / (2 * np.pi)) - one * off**2)
-            for one, off in zip(precisions, away, strict=True)
+            0.5 * (np.log(precision / (2 * np.pi)) - precision * off**2)
+            for precision, off in zip(precisions, away, strict=True)
         )
         return first, second, third
 
@@ -55,8 +55,8 @@ class NormalMeans(Hierarchy):
             (mean - theta) ** 2 + width + variance
         )
         level = np.log(self.tight * self.seen * width / (2 * np.pi)) + 1.0
-        found = self.tight * np.array([len(index), mean.sum()])
-        return Local(found, float(0.5 * (level - near).sum()))
+        statistics = self.tight * np.array([len(index), mean.sum()])
+        return Local(statistics, float(0.5 * (level - near).sum()))
 
     def divergence(self, natural: np.ndarray) -> float:
         (precision, linear), wide = natural, self.prior[0]

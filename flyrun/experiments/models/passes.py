@@ -102,9 +102,9 @@ def slopes(model: Model, eta: np.ndarray) -> np.ndarray:
 
 def values_and_slopes(model: Model, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log L_n, (n,), and ∂ log L_n/∂η, (n, K), of a part of the likelihood at contiguous (n, K)."""
-    values, found = np.zeros(len(eta)), np.zeros(eta.shape)
-    _log_likelihoods(model, np.arange(len(eta)), eta, values, found)
-    return values, found
+    values, gradients = np.zeros(len(eta)), np.zeros(eta.shape)
+    _log_likelihoods(model, np.arange(len(eta)), eta, values, gradients)
+    return values, gradients
 
 
 def log_likelihoods(module: Any, model: Model, features: Features, thetas: np.ndarray) -> np.ndarray:

@@ -75,11 +75,11 @@ class Problem(NamedTuple):
     def coordinates(self) -> tuple[str, ...]:
         """Names of θ's components, (P,)."""
         names, several = self.dataset.feature_names, self.model.n_predictors
-        own = getattr(self.model, "names", ())
+        of_model = getattr(self.model, "names", ())
         if isinstance(self.features, WithAux):
-            return (*names, *own)
-        if own and len(names) == 1:
-            return own
+            return (*names, *of_model)
+        if of_model and len(names) == 1:
+            return of_model
         return tuple(f"{k}:{name}" for k in range(several) for name in names) if several > 1 else tuple(names)
 
 
@@ -121,19 +121,19 @@ def of_positions(
 
     θ, θ² and what the model's module adds as `functionals(problem, theta, weight)`.
     """
-    own = getattr(arm.model.code, "functionals", None)
-    found = {"mean": theta, "square": theta**2}
+    functionals = getattr(arm.model.code, "functionals", None)
+    moments = {"mean": theta, "square": theta**2}
     if weight is not None:
-        found = {name: weight @ values for name, values in found.items()}
-    return found | (own(problem, theta, weight) if own else {})
+        moments = {name: weight @ values for name, values in moments.items()}
+    return moments | (functionals(problem, theta, weight) if functionals else {})
 
 
 def log_densities(arm: Arm, problem: Problem, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log prior and log likelihood, (G,) each, at positions (G, P). N queries each."""
     thetas = np.ascontiguousarray(thetas)
     mapped.expect(problem.features.rows, random=False)
-    found = passes.log_likelihoods(arm.model.code, problem.model, problem.features, thetas)
-    return log_priors(problem.prior, thetas), problem.power * found
+    likelihoods = passes.log_likelihoods(arm.model.code, problem.model, problem.features, thetas)
+    return log_priors(problem.prior, thetas), problem.power * likelihoods
 
 
 def scores(arm: Arm, problem: Problem, thetas: np.ndarray) -> np.ndarray:
@@ -154,19 +154,19 @@ def look_at_map(arm: Arm, problem: Problem) -> passes.Look:
     Raises DataError where predictors have no digits to tell positions near the MAP apart by.
     """
     path = problem.stored and problem.stored.with_name(problem.stored.name.replace("setup", "look"))
-    found = _read_look(path) if path is not None else None
-    if found is None:
-        found = passes.look(arm.model.code, problem.model, problem.features, problem.fit.theta_map)
+    look = _read_look(path) if path is not None else None
+    if look is None:
+        look = passes.look(arm.model.code, problem.model, problem.features, problem.fit.theta_map)
         if path is not None:
-            files.keep(files.write_arrays, path, found._asdict())
-    if found.rounding > MOST_ROUNDING:
+            files.keep(files.write_arrays, path, look._asdict())
+    if look.rounding > MOST_ROUNDING:
         otherwise = "numbers nearer to 0" if np.isnan(problem.fit.model_scale) else "a larger model.scale"
         raise DataError(
             f"dataset={arm.dataset.name}: numbers are so large beside the posterior's width that rounding "
-            f"moves its log density by {found.rounding:.2g}, more than {MOST_ROUNDING:g}; "
+            f"moves its log density by {look.rounding:.2g}, more than {MOST_ROUNDING:g}; "
             f"choose {digits_remedy(arm, otherwise)}"
         )
-    return found
+    return look
 
 
 def digits_remedy(arm: Arm, otherwise: str) -> str:
@@ -310,8 +310,8 @@ class _Search:
         prior_scales = arm.prior.grid if prior_held_out else (arm.prior.scale,)
         if model_scale == "held_out":
             for scale in arm.model.grid:
-                found = self._fit(max(prior_scales), scale)
-                tried_model.append([float(scale), self._score(scale, found.theta)])
+                fit = self._fit(max(prior_scales), scale)
+                tried_model.append([float(scale), self._score(scale, fit.theta)])
             model_scale = max(tried_model, key=lambda pair: pair[1])[0]
         elif model_scale == "estimated":
             data = self.dataset
@@ -342,28 +342,28 @@ class _Search:
         penalty = self.priors.penalty(prior)
         normaliser = _log_prior(prior, np.zeros(size)) + penalty.of(np.zeros(size))
         if model.n_predictors == 1 or isinstance(features, WithAux):
-            found = find_newton_map(self.module, model, features, penalty, normaliser, self.theta)
+            fit = find_newton_map(self.module, model, features, penalty, normaliser, self.theta)
         elif self.priors.SMOOTH:
-            found = find_map(self.module, model, features, penalty, normaliser, first)
+            fit = find_map(self.module, model, features, penalty, normaliser, first)
         else:
 
             def touching(theta: np.ndarray) -> Any:
                 bound = passes.touching_bound(self.module, model, features, theta)
                 return dense(collapse(bound, model, features, theta))
 
-            found = find_lasso_map(touching, len(features.rows), prior.scale, first)
-        self.queries += found.queries
-        self.theta = found.theta
-        return found
+            fit = find_lasso_map(touching, len(features.rows), prior.scale, first)
+        self.queries += fit.queries
+        self.theta = fit.theta
+        return fit
 
-    def _modes(self, prior_scale: float, model_scale: float, found: MapFit) -> Modes:
-        """The modes, of which `found` is one."""
+    def _modes(self, prior_scale: float, model_scale: float, best: MapFit) -> Modes:
+        """The modes, of which `best` is one."""
         if self.module.LOG_CONCAVE or self.arm.model.one_mode or self.arm.model.climbs:
-            return Modes(found.theta[None], found.log_posterior, np.ones(1), 0)
+            return Modes(best.theta[None], best.log_posterior, np.ones(1), 0)
         model, features = self._model(model_scale)
         prior = with_aux(self.priors, self.priors.prior(prior_scale), model, features)
-        normaliser = _log_prior(prior, np.zeros(found.theta.size))
-        modes = find_modes(self.module, model, features, self.priors.penalty(prior), normaliser, found)
+        normaliser = _log_prior(prior, np.zeros(best.theta.size))
+        modes = find_modes(self.module, model, features, self.priors.penalty(prior), normaliser, best)
         self.queries += modes.queries
         return modes
 

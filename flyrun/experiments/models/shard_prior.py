@@ -93,5 +93,5 @@ def priors_of(arm: Arm, shards: float | None = None) -> Any:
     if shards is None:
         shard = arm.dataset.shard
         shards = shard[1] if shard is not None and arm.dataset.shards_power == "prior" else 1.0
-    found = arm.prior.code if shards == 1.0 else Part(arm, 1.0 / shards)
-    return WithAux(found, 1.0 / shards) if arm.model.auxiliary else found
+    prior = arm.prior.code if shards == 1.0 else Part(arm, 1.0 / shards)
+    return WithAux(prior, 1.0 / shards) if arm.model.auxiliary else prior

@@ -151,10 +151,10 @@ def _subtract_expansion(model, index, centres, eta, order, values):
         for k in range(1, n_classes):
             top = max(top, centres[n, k])
         # moments of η − η̂ under the classes' probabilities at η̂, taken from the datum's own class
-        own = eta[i, model.labels[n]] - centres[n, model.labels[n]]
+        shift = eta[i, model.labels[n]] - centres[n, model.labels[n]]
         total, first, second = 0.0, 0.0, 0.0
         for k in range(n_classes):
-            share, away = exp_negative(centres[n, k] - top), eta[i, k] - centres[n, k] - own
+            share, away = exp_negative(centres[n, k] - top), eta[i, k] - centres[n, k] - shift
             total += share
             first += share * away
             second += share * away * away

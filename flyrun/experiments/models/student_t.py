@@ -175,15 +175,15 @@ def _smallest(order: int) -> Smallest:
 def derivative(model: StudentT, predictors: np.ndarray, order: int) -> np.ndarray:
     """∂^order log L_n/∂η^order, (N,), at predictors (N, 1); order 1 to 4."""
     width = model.scale * model.nu**0.5  # of u, which falls as η grows
-    found = _derivatives((model.target - predictors[:, 0]) / width)[order - 1]
-    return -(model.nu + 1.0) / (-width) ** order * found
+    slopes = _derivatives((model.target - predictors[:, 0]) / width)[order - 1]
+    return -(model.nu + 1.0) / (-width) ** order * slopes
 
 
 def remainder_constants(model: StudentT, predictors: np.ndarray, order: int, local: bool) -> np.ndarray:
     """κ of each datum for T of this order about the predictors, (N,); if not local the largest for all."""
     root = model.nu**0.5
     if local and order > 0:
-        found = _smallest(order).at((model.target - predictors[:, 0]) / (model.scale * root))
+        constants = _smallest(order).at((model.target - predictors[:, 0]) / (model.scale * root))
     else:
-        found = np.full(len(predictors), LARGEST[order])
-    return found * ((model.nu + 1.0) / root / model.scale / (root * model.scale) ** order)
+        constants = np.full(len(predictors), LARGEST[order])
+    return constants * ((model.nu + 1.0) / root / model.scale / (root * model.scale) ** order)

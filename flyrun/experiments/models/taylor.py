@@ -65,6 +65,6 @@ def smallest_constants(derivatives: Callable[[np.ndarray], tuple], order: int) -
     for j in range(order):
         beyond = beyond - (at[j] / factorial(j))[:, None] * power
         power *= steps
-    found = factorial(order) * np.max(np.abs(beyond / power), axis=1)
-    found = np.maximum(found, np.abs(at[order]))  # t → 0
-    return Smallest(1.001 * np.maximum(found, np.append(found[1:], found[-1])))
+    constants = factorial(order) * np.max(np.abs(beyond / power), axis=1)
+    constants = np.maximum(constants, np.abs(at[order]))  # t → 0
+    return Smallest(1.001 * np.maximum(constants, np.append(constants[1:], constants[-1])))

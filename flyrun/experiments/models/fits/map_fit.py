@@ -35,5 +35,5 @@ def find_map(
         return 0.5 * penalty.ridge * theta @ theta - value, penalty.ridge * theta - gradient
 
     options = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-15, "gtol": 1e-6}
-    found = minimize(negative, first, jac=True, method="L-BFGS-B", options=options)
-    return MapFit(found.x, normaliser - float(found.fun), n_passes * len(features.rows))
+    fit = minimize(negative, first, jac=True, method="L-BFGS-B", options=options)
+    return MapFit(fit.x, normaliser - float(fit.fun), n_passes * len(features.rows))

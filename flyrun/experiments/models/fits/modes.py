@@ -65,21 +65,21 @@ def find_modes(
     if n_data > enough:
         some = whole.on_some(enough, stream)
         theta, height = some.to_mode(theta, 0)
-    found = _explored(some, _mode(some, theta, height), _starts(some, penalty, stream))
+    modes = _explored(some, _mode(some, theta, height), _starts(some, penalty, stream))
     if some is not whole:
-        found = _on_all_rows(found, some, whole, first.theta, first.log_posterior - normaliser)
-    if starts := _telling(whole, found[0].theta):
-        found = [_mode(whole, one.theta, one.height) for one in found]
+        modes = _on_all_rows(modes, some, whole, first.theta, first.log_posterior - normaliser)
+    if starts := _telling(whole, modes[0].theta):
+        modes = [_mode(whole, mode.theta, mode.height) for mode in modes]
     for start in starts:
         theta, height = whole.to_mode(start, 0)
-        if not any(mode.near(theta) for mode in found):
-            found.append(_mode(whole, theta, height))
+        if not any(mode.near(theta) for mode in modes):
+            modes.append(_mode(whole, theta, height))
     queries = some.queries + (whole.queries if whole is not some else 0)
-    found.sort(key=lambda mode: -mode.height)
-    shares = softmax([mode.height + mode.log_width() for mode in found])
-    kept = [i for i in range(len(found)) if i == 0 or shares[i] >= LEAST_SHARE]
-    thetas = np.array([found[i].theta for i in kept])
-    return Modes(thetas, found[0].height + normaliser, shares[kept] / shares[kept].sum(), queries)
+    modes.sort(key=lambda mode: -mode.height)
+    shares = softmax([mode.height + mode.log_width() for mode in modes])
+    kept = [i for i in range(len(modes)) if i == 0 or shares[i] >= LEAST_SHARE]
+    thetas = np.array([modes[i].theta for i in kept])
+    return Modes(thetas, modes[0].height + normaliser, shares[kept] / shares[kept].sum(), queries)
 
 
 def _mode(climb: Climb, theta: np.ndarray, height: float) -> _Mode:
@@ -102,15 +102,15 @@ def _starts(climb: Climb, prior: Penalty, stream: np.random.Generator) -> list[n
 
 def _explored(climb: Climb, home: _Mode, starts: list[np.ndarray]) -> list[_Mode]:
     """`home` and the modes of these rows above starts and above what a mode takes for outliers."""
-    found, left = [home], [*starts, *_outlying(climb, home.theta)]
+    modes, left = [home], [*starts, *_outlying(climb, home.theta)]
     for _ in range(MOST_CLIMBS):
         if not left:
             break
         theta, height = climb.to_mode(left.pop(), REWEIGHTINGS)
-        if not any(mode.near(theta) for mode in found):
-            found.append(_mode(climb, theta, height))
+        if not any(mode.near(theta) for mode in modes):
+            modes.append(_mode(climb, theta, height))
             left += _outlying(climb, theta)
-    return found
+    return modes
 
 
 def _outlying(climb: Climb, theta: np.ndarray) -> list[np.ndarray]:
@@ -153,22 +153,22 @@ def _least_squares(climb: Climb, which: np.ndarray) -> np.ndarray:
     model = module.part(climb.model, which)
     parabola = collapse(module.untuned_bound(model, features, 0.0), model, features)
     nowhere = np.zeros(len(parabola.linear))
-    found = climb.best(parabola.precision, parabola.linear, nowhere)
-    return nowhere if found is None else found
+    top = climb.best(parabola.precision, parabola.linear, nowhere)
+    return nowhere if top is None else top
 
 
 def _on_all_rows(
-    found: list[_Mode], some: Climb, whole: Climb, first: np.ndarray, height: float
+    modes: list[_Mode], some: Climb, whole: Climb, first: np.ndarray, height: float
 ) -> list[_Mode]:
     """The modes of all rows that those of a subsample lead to, where they may matter; the first as it is."""
-    home, *others = found
+    home, *others = modes
     others = [mode for mode in others if _may_matter(home, mode, some, len(whole.features.rows))]
     if not others:
         return [_Mode(first, height, np.eye(len(first)))]
     kept = [_mode(whole, first, height)]
     for mode in others:
         theta, height = whole.to_mode(mode.theta, 0)
-        if not any(one.near(theta) for one in kept):
+        if not any(other.near(theta) for other in kept):
             kept.append(_mode(whole, theta, height))
     return kept
 
@@ -176,7 +176,7 @@ def _on_all_rows(
 def _may_matter(home: _Mode, mode: _Mode, some: Climb, n_data: int) -> bool:
     """Whether on all rows a mode of the subsample may hold LEAST_SHARE, four standard errors allowed for."""
     ours, theirs = (
-        passes.likelihoods(some.module, some.model, some.features, one.theta)[0] for one in (home, mode)
+        passes.likelihoods(some.module, some.model, some.features, mode.theta)[0] for mode in (home, mode)
     )
     n_seen = len(ours)
     some.queries += 2 * n_seen

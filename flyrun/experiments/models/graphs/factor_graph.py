@@ -87,7 +87,7 @@ def shared_tables(sizes, scopes, masses, table_of, table_first, tables) -> Facto
     if isinstance(scopes, np.ndarray):
         scope = scopes.astype(np.int32).ravel()
     else:
-        scope = np.array([i for one in scopes for i in one], np.int32)
+        scope = np.array([i for members in scopes for i in members], np.int32)
     stride = _strides(sizes, np.concatenate([[0], np.cumsum(widths)]), scope)
     record_first = np.concatenate([[0], np.cumsum(widths + 1)])
     records = np.empty(len(widths) + len(scope), np.int32)
