@@ -26,27 +26,27 @@ def complete(ask_hydra: Callable[[], object]) -> int:
             what = "-sc query=…: is for a shell, which tells its line; see `flyrun --help`"
             raise ConfigError(what) from None
         return 0
-    words = line.split()[1:]
-    last = "" if line.endswith(" ") or not words else words.pop()
-    of_verb = words and words[0] in VERBS
-    found = verb(words[0]).offers(words[1:], last) if of_verb else _of_run(words, last, ask_hydra)
-    print("\n".join(sorted({one for one in found if one.startswith(last)})))
+    typed = line.split()[1:]
+    last = "" if line.endswith(" ") or not typed else typed.pop()
+    of_verb = typed and typed[0] in VERBS
+    offers = verb(typed[0]).offers(typed[1:], last) if of_verb else _of_run(typed, last, ask_hydra)
+    print("\n".join(sorted({offer for offer in offers if offer.startswith(last)})))
     return 0
 
 
-def _of_run(words: list[str], last: str, ask_hydra: Callable[[], object]) -> list[str]:
-    found = [f"{key}=" for key in JOB_KEYS]
-    if not words:
-        found += VERBS
+def _of_run(typed: list[str], last: str, ask_hydra: Callable[[], object]) -> list[str]:
+    offers = [f"{key}=" for key in JOB_KEYS]
+    if not typed:
+        offers += VERBS
     if last.startswith("-"):
-        found += [flag.split()[0] for flag in FLAGS]
+        offers += [flag.split()[0] for flag in FLAGS]
     if "." in last:
-        found += [f"{key}=" for key in dotted(SCHEMAS)]
-    os.environ["COMP_LINE"] = " ".join(["flyrun", *(_for_hydra(word) for word in words), last])
+        offers += [f"{key}=" for key in dotted(SCHEMAS)]
+    os.environ["COMP_LINE"] = " ".join(["flyrun", *(_for_hydra(word) for word in typed), last])
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.suppress(ConfigError):
         ask_hydra()
-    return found + [one for one in printed.getvalue().split() if not one.startswith(_INTERNAL)]
+    return offers + [word for word in printed.getvalue().split() if not word.startswith(_INTERNAL)]
 
 
 def _for_hydra(word: str) -> str:

@@ -38,9 +38,9 @@ def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> st
         raise ConfigError(f"list {kind}: no such kind{did_you_mean(kind, kinds)}; there are {listing(known)}")
     blocks = []
     for group in SHOWN if kind is None else [kinds[kind]]:
-        found = described(group, folders)
-        width = _width(found)
-        lines = [f"  {name:<{width}}{text}".rstrip() for name, text in found.items()]
+        texts = described(group, folders)
+        width = _width(texts)
+        lines = [f"  {name:<{width}}{text}".rstrip() for name, text in texts.items()]
         blocks.append("\n".join([plural(group), *lines]))
     return "\n\n".join(blocks)
 
@@ -48,12 +48,12 @@ def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> st
 def info_text(name: str, folders: Sequence[str | Path] = (), groups: Sequence[str] = SHOWN) -> str:
     """What is known of every option called `name`. Raises ConfigError where there is none."""
     known = {group: options(group, folders) for group in groups}
-    found = [group for group in groups if name in known[group]]
-    if not found:
+    having = [group for group in groups if name in known[group]]
+    if not having:
         close = did_you_mean(name, itertools.chain(*known.values()))
         where = "`flyrun list`" if groups is SHOWN else f"`flyrun list {groups[0]}`"
         raise ConfigError(f"info {name}: nothing has this name{close}; see {where}")
-    return "\n\n".join(_describe(group, name, files(group, folders).get(name)) for group in found)
+    return "\n\n".join(_describe(group, name, files(group, folders).get(name)) for group in having)
 
 
 def data_text() -> str:
@@ -66,9 +66,9 @@ def data_text() -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _width(words: Iterable[str]) -> int:
+def _width(names: Iterable[str]) -> int:
     """Of a column of these words, two blanks after the longest."""
-    return max(map(len, words), default=0) + 2
+    return max(map(len, names), default=0) + 2
 
 
 def _describe(group: str, name: str, path: Path | None) -> str:
@@ -81,11 +81,11 @@ def _describe(group: str, name: str, path: Path | None) -> str:
         known = SCHEMAS[group]
         cls = known.get(str(values.get("name"))) or known.get("*")
         if cls is not None:
-            told, more = flat(values), paragraphs(cls)[1:]
+            usual, more = flat(values), paragraphs(cls)[1:]
             settings = [
-                f"{group}.{key}={show(told[key])}  {item.metadata.get('doc', '')}"
+                f"{group}.{key}={show(usual[key])}  {item.metadata.get('doc', '')}"
                 for key, _, item in typed_fields(cls)
-                if key != "name" and key in told
+                if key != "name" and key in usual
             ]
             rows += [("", text) for text in more]
             rows += [("paper", getattr(cls, "paper", "")), ("keys", "\n".join(settings))]
@@ -104,7 +104,7 @@ def _experiment_rows(name: str, values: dict[str, Any]) -> list[tuple[str, str]]
     }
     data = files("dataset").get(chosen.get("dataset", ""))
     arms, sweep = values.get("arms") or {}, values.get("sweep") or {}
-    own = [f"{arm or '(at the points alone)'}: {_words(words)}" for arm, words in arms.items()]
+    lines = [f"{arm or '(at the points alone)'}: {_words(arguments)}" for arm, arguments in arms.items()]
     along = [_axis_text(axis, arms) for axis in axes(sweep, arms)]
     if sweep:
         every = list(expand(arms, sweep))
@@ -115,7 +115,7 @@ def _experiment_rows(name: str, values: dict[str, Any]) -> list[tuple[str, str]]
         ("reproduces", str(values.get("description", ""))),
         ("data", first_comment(data) if data else chosen.get("dataset", "")),
         ("choices", ", ".join(f"{group}={option}" for group, option in chosen.items())),
-        ("arms", "\n".join(own)),
+        ("arms", "\n".join(lines)),
         ("sweep", "\n".join(along)),
         ("takes", str(values.get("expected_time", ""))),
         ("run with", f"flyrun experiment={name}"),
@@ -124,14 +124,14 @@ def _experiment_rows(name: str, values: dict[str, Any]) -> list[tuple[str, str]]
 
 def _axis_text(axis: Axis, arms: Collection[str]) -> str:
     """An axis in a line: its points, the arms it takes where not all, and the exceptions."""
-    points = [_words(own) if at is None else f"{at} ({_words(own)})" for at, own in axis.points.items()]
+    points = [_words(given) if at is None else f"{at} ({_words(given)})" for at, given in axis.points.items()]
     parts = [", ".join(points)] + ([f"of {_words(axis.arms)}"] if len(axis.arms) < len(arms) else [])
-    special = [f"{one} ({_words(own)})" for one, own in axis.exceptions.items()]
+    special = [f"{arm} ({_words(given)})" for arm, given in axis.exceptions.items()]
     return f"{axis.name}: {'; '.join(parts + ([f'besides {_words(special)}'] if special else []))}"
 
 
-def _words(own: Iterable[Any]) -> str:
-    return ", ".join(map(str, own))
+def _words(parts: Iterable[Any]) -> str:
+    return ", ".join(map(str, parts))
 
 
 def _data_rows(name: str) -> list[tuple[str, str]]:

@@ -19,14 +19,14 @@ from flyrun.ground.schema import did_you_mean, listing
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
     if not os.environ.get("COLUMNS", "1").strip("0"):
         del os.environ["COLUMNS"]  # rich takes 0 at its word and shows nothing
-    if "protocol=smoke" in words:  # short chains: compiling takes longer than all their steps
+    if "protocol=smoke" in arguments:  # short chains: compiling takes longer than all their steps
         os.environ.setdefault("FLYRUN_COMPILE", "quick")
     with stdout.kept() as out:
         try:
-            code = _dispatch(words)
+            code = _dispatch(arguments)
         except KeyboardInterrupt:
             print_error("interrupted; what was finished is kept")
             code = INTERRUPTED
@@ -40,31 +40,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code or REFUSED
 
 
-def _dispatch(words: list[str]) -> int:
-    asks = {"-h", "--help"} & set(words) or words[:1] in ([], ["help"])
+def _dispatch(arguments: list[str]) -> int:
+    asks = {"-h", "--help"} & set(arguments) or arguments[:1] in ([], ["help"])
     if asks:
-        return _help([word for word in words if word not in ("-h", "--help")])
-    if "--version" in words:
+        return _help([word for word in arguments if word not in ("-h", "--help")])
+    if "--version" in arguments:
         from flyrun.cli.version import text  # late: asks git, and loads numpy for its BLAS
 
         print(text())
         return DONE
-    first, rest = words[0], words[1:]
+    first, rest = arguments[0], arguments[1:]
     if first in VERBS:
         return verb(first).call(rest)
     if not first.startswith(("-", "~", "+")) and "=" not in first:
         raise ConfigError(_no_such_verb(first, rest))
     from flyrun.cli import sweep  # late: Hydra takes a third of a second
 
-    return sweep.run(words)
+    return sweep.run(arguments)
 
 
-def _help(words: list[str]) -> int:
+def _help(arguments: list[str]) -> int:
     """Print the help of the verb that the words name, or that of the command."""
-    name = next((word for word in words if word != "help"), "")
+    name = next((word for word in arguments if word != "help"), "")
     if name in VERBS:
         print(verb(name).format_help())
-    elif name and words[0] == "help":
+    elif name and arguments[0] == "help":
         raise ConfigError(_no_such_verb(name, []))
     else:
         print(overview())
@@ -73,7 +73,7 @@ def _help(words: list[str]) -> int:
 
 def _no_such_verb(word: str, rest: list[str]) -> str:
     if word in SHOWN:
-        value = next((one for one in rest if "=" not in one and not one.startswith("-")), "NAME")
+        value = next((word for word in rest if "=" not in word and not word.startswith("-")), "NAME")
         return f"{word}: is a key; did you mean `flyrun {word}={value}`, or `flyrun list {word}`?"
     for group in SHOWN:
         if word == plural(group):

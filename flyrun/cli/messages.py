@@ -28,5 +28,5 @@ def explain(error: Exception) -> int:
 
 def print_error(text: str) -> None:
     """Print one line on stderr, whatever the text holds."""
-    line = "".join(one for one in " ".join(piped.shown(text).split()) if one.isprintable())
+    line = "".join(letter for letter in " ".join(piped.shown(text).split()) if letter.isprintable())
     print(f"flyrun: {line}", file=sys.stderr, flush=True)

@@ -41,7 +41,7 @@ def watched(lost: Callable[[list[str], int, str], None]) -> Iterator[None]:
         # What sbatch says on stderr, submitit prints and raises: once is enough.
         with contextlib.redirect_stderr(io.StringIO()):
             jobs = send(executor, submissions)
-        sent.update((job.job_id, one.args) for job, one in zip(jobs, submissions, strict=True))
+        sent.update((job.job_id, submission.args) for job, submission in zip(jobs, submissions, strict=True))
         _wait(jobs)
         return jobs
 
@@ -53,8 +53,8 @@ def watched(lost: Callable[[list[str], int, str], None]) -> Iterator[None]:
             outcome, result = "lost", f"SLURM's job {job.job_id} ended without a result (state {state})"
         if outcome == "success":
             return [result]
-        words, _, place, *_ = sent[job.job_id]
-        lost(words, place, result.strip().splitlines()[-1])
+        arguments, _, place, *_ = sent[job.job_id]
+        lost(arguments, place, result.strip().splitlines()[-1])
         return [JobReturn(status=JobStatus.COMPLETED)]  # the sweep goes on with the others
 
     with (
@@ -68,14 +68,14 @@ def _wait(jobs: list[Any]) -> None:
     """Wait until each job has left a result, or ended in SLURM's words; say what is waited for."""
     slurm = Jobs(Slurm())
     slurm.sent = sorted({job.job_id.partition("_")[0] for job in jobs})
-    said, began = "", time.monotonic()
+    shown, began = "", time.monotonic()
     with _signals_interrupt():
         try:
             while not all(job.done() for job in jobs) and not slurm.ended():
                 waiting = slurm.waiting()
-                if waiting != said and time.monotonic() - began > _SAY_AFTER_S:
-                    said = waiting
-                    print_error(f"waiting: {said}")
+                if waiting != shown and time.monotonic() - began > _SAY_AFTER_S:
+                    shown = waiting
+                    print_error(f"waiting: {shown}")
                 time.sleep(_LOOK_EVERY_S)
         except KeyboardInterrupt:
             subprocess.run(["scancel", *slurm.sent], check=False)
@@ -87,10 +87,10 @@ def _wait(jobs: list[Any]) -> None:
 def _signals_interrupt() -> Iterator[None]:
     """Let each of the signals that ask for an end raise KeyboardInterrupt."""
 
-    def interrupt(number: int, frame: object) -> None:
+    def interrupt(end: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = {one: signal.signal(one, interrupt) for one in ENDING if signal.getsignal(one) != signal.SIG_IGN}
+    before = {end: signal.signal(end, interrupt) for end in ENDING if signal.getsignal(end) != signal.SIG_IGN}
     try:
         yield
     finally:

@@ -56,18 +56,18 @@ class _JobEndedBadly(Exception):  # noqa: N818
 
 def run(argv: Sequence[str]) -> int:
     """Run a command line of key=value words and Hydra's flags; return the exit code."""
-    output, words = outputs.take(argv)
-    words = [_SHORT.get(word, word) for word in words]
-    arguments = _arguments(words)
+    output, tokens = outputs.take(argv)
+    tokens = [_SHORT.get(word, word) for word in tokens]
+    arguments = _arguments(tokens)
     if arguments.shell_completion:
         from flyrun.cli.completion import complete  # late, as below: only some need what it imports
 
-        return complete(lambda: _call_hydra(_CommandLine([], None), words))
+        return complete(lambda: _call_hydra(_CommandLine([], None), tokens))
     multirun = arguments.multirun or any(
         word.upper().endswith("HYDRA.MODE=MULTIRUN") for word in arguments.overrides
     )
     typed = read(arguments.overrides, multirun)
-    flags = list(words)
+    flags = list(tokens)
     for word in arguments.overrides:
         flags.remove(word)
     translated = [to_hydra(entry) for entry in typed]
@@ -110,10 +110,10 @@ def _jobs_of_slurm(line: _CommandLine, argv: Sequence[str]) -> Iterator[None]:
 
     again = f"To go on: {shlex.join(['flyrun', *argv])}"
 
-    def lost(words: list[str], place: int, problem: str) -> None:
+    def lost(arguments: list[str], place: int, problem: str) -> None:
         print_error(f"sweep, job {place + 1}: {problem}. {again}")
         line.codes.append(FAILED)
-        _leave(line, place, from_hydra(words), "", problem)
+        _leave(line, place, from_hydra(arguments), "", problem)
 
     try:
         with watched(lost):
@@ -135,7 +135,7 @@ def _folder_of_jobs(given: str | None) -> Iterator[str]:
         yield folder
 
 
-def _arguments(words: list[str]) -> argparse.Namespace:
+def _arguments(tokens: list[str]) -> argparse.Namespace:
     """Read the flags as Hydra will. Raises ConfigError for those that it or flyrun does not take."""
     parser = get_args_parser()
     parser.allow_abbrev = False  # --experiment is no --experimental-rerun
@@ -143,14 +143,14 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     def refuse(message: str) -> NoReturn:
         unknown = message.partition("unrecognized arguments: ")[2].split()
         if unknown:
-            _refuse_what_is_no_flag(words, unknown[0])
+            _refuse_what_is_no_flag(tokens, unknown[0])
         flags = [flag for action in parser._actions for flag in action.option_strings]
         flags += [*_SHORT, *outputs.FLAGS]
         close = did_you_mean(unknown[0], flags) if unknown else ""
         raise ConfigError(f"{message}{close}; see `flyrun --help`")
 
     parser.error = refuse  # type: ignore[method-assign]
-    arguments = parser.parse_intermixed_args(words)
+    arguments = parser.parse_intermixed_args(tokens)
     _refuse_commands(arguments.overrides)
     for flag in _REFUSED:
         if getattr(arguments, flag[2:].replace("-", "_")) is not None:
@@ -158,12 +158,12 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     return arguments
 
 
-def _refuse_what_is_no_flag(words: list[str], unknown: str) -> None:
+def _refuse_what_is_no_flag(tokens: list[str], unknown: str) -> None:
     """Raise ConfigError for --KEY VALUE, and for a command's flag before the command."""
-    _refuse_commands(words)
-    place = next(i for i, word in enumerate(words) if word.startswith(unknown))
-    name, equals, value = words[place].partition("=")
-    after = [*words[place + 1 :], ""][0]
+    _refuse_commands(tokens)
+    place = next(i for i, word in enumerate(tokens) if word.startswith(unknown))
+    name, equals, value = tokens[place].partition("=")
+    after = [*tokens[place + 1 :], ""][0]
     if not equals:
         value = after if after and not after.startswith("-") and "=" not in after else "VALUE"
     if keys := known_keys(name.lstrip("-").replace("-", "_")):
@@ -171,21 +171,21 @@ def _refuse_what_is_no_flag(words: list[str], unknown: str) -> None:
         raise ConfigError(f"{name}: keys are given without dashes; did you mean {meant}?")
 
 
-def _refuse_commands(words: list[str]) -> None:
-    for word in words:
+def _refuse_commands(tokens: list[str]) -> None:
+    for word in tokens:
         if word in VERBS:
             raise ConfigError(f"{word}: is a command, which stands first; see `flyrun {word} --help`")
 
 
-def _call_hydra(line: _CommandLine, words: list[str]) -> None:
-    """Let hydra.main parse `words` and call the task, with its errors said in one line."""
+def _call_hydra(line: _CommandLine, tokens: list[str]) -> None:
+    """Let hydra.main parse `tokens` and call the task, with its errors said in one line."""
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
     def task(config: Any) -> None:
         _job(line, lambda: _compose(line))
 
     plugins.offer_to_hydra()
-    with _process_as_hydra_wants_it(words), one_line():
+    with _process_as_hydra_wants_it(tokens), one_line():
         try:
             task()
         except _JobEndedBadly as end:
@@ -194,25 +194,25 @@ def _call_hydra(line: _CommandLine, words: list[str]) -> None:
             line.codes.append(end.code if isinstance(end.code, int) else DONE)
         except (ValueError, TypeError, AssertionError) as error:
             # Hydra's own complaints about flags; the task lets none out.
-            said = str(error) or "Hydra takes no such words"
-            raise ConfigError(f"{said}; see `flyrun --help`") from error
+            message = str(error) or "Hydra takes no such words"
+            raise ConfigError(f"{message}; see `flyrun --help`") from error
         except RuntimeError as error:
             if not type(error).__module__.startswith("submitit") and "srun" not in str(error):
                 raise
-            said = " ".join(str(error).split())
+            message = " ".join(str(error).split())
             raise ConfigError(
-                f"hydra/launcher: SLURM takes no job ({said}); correct hydra.launcher.partition=NAME or "
+                f"hydra/launcher: SLURM takes no job ({message}); correct hydra.launcher.partition=NAME or "
                 "others of its keys, or leave hydra/launcher out"
             ) from error
 
 
 @contextmanager
-def _process_as_hydra_wants_it(words: list[str]) -> Iterator[None]:
+def _process_as_hydra_wants_it(tokens: list[str]) -> Iterator[None]:
     """Hydra reads sys.argv; with HYDRA_FULL_ERROR it raises instead of printing and leaving."""
     argv, full = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level  # --info and --hydra-help add one of their own
-    sys.argv, os.environ["HYDRA_FULL_ERROR"] = ["flyrun", *words], "1"
+    sys.argv, os.environ["HYDRA_FULL_ERROR"] = ["flyrun", *tokens], "1"
     try:
         yield
     finally:
@@ -244,18 +244,18 @@ def _job(line: _CommandLine, compose: Callable[[], Job]) -> None:
         raise KeyboardInterrupt
 
 
-def _leave(line: _CommandLine, place: int, words: list[str], run_dir: str, problem: str) -> None:
+def _leave(line: _CommandLine, place: int, overrides: list[str], run_dir: str, problem: str) -> None:
     """Leave for the sweep's table how its job at `place` ended: with the last of the line's exit codes."""
     from flyrun.experiments.report import sweep  # late: pandas, for which Tab need not wait
 
-    keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed, words))
+    keys = dict(entry.text.partition("=")[::2] for entry in _swept(line.typed, overrides))
     sweep.Job(place + 1, keys, run_dir, line.codes[-1], problem).write(Path(line.sweep))
 
 
 def _told(kind: str) -> list[str]:
     """A job's words, "task" or "hydra", as typed: one by one, interpolations would be resolved."""
-    told: Any = OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
-    return from_hydra(told[kind])
+    overrides: Any = OmegaConf.to_container(HydraConfig.get().overrides, resolve=False)
+    return from_hydra(overrides[kind])
 
 
 def _compose(line: _CommandLine) -> Job:
@@ -279,10 +279,10 @@ def _apart(job: Job, swept: list[Entry]) -> Job:
     return replace(job, name=name, title=title, run_overrides=[*others, f"name={name}"])
 
 
-def _swept(typed: list[Entry], words: list[str]) -> list[Entry]:
+def _swept(typed: list[Entry], overrides: list[str]) -> list[Entry]:
     """Of a job's words those that differ between jobs."""
     fixed = {(entry.arm, entry.key) for entry in typed if not entry.swept}
-    return [entry for entry in read(words) if (entry.arm, entry.key) not in fixed]
+    return [entry for entry in read(overrides) if (entry.arm, entry.key) not in fixed]
 
 
 def _sanitised(text: str) -> str:

@@ -67,13 +67,13 @@ class Verb(argparse.ArgumentParser):
         else:
             self.positionals.append(action)
         if choices or offers:
-            self._offers[action.dest] = offers or (lambda words: choices)
+            self._offers[action.dest] = offers or (lambda _: choices)
         return action
 
     def takes_run(self, *names: str, **settings: Any) -> None:
         """Declare a run that is stored; Tab offers those of the usual folder."""
 
-        def stored(words: list[str]) -> Iterable[str]:
+        def stored(arguments: list[str]) -> Iterable[str]:
             from flyrun.experiments.runner.store import runs  # late: verbs of no run need not wait
 
             return runs("results")
@@ -105,34 +105,34 @@ class Verb(argparse.ArgumentParser):
 
     def action(self, name: str, run: Callable[[argparse.Namespace], int], example: str) -> "Verb":
         """Declare an action, a verb of its own after this one's name."""
-        made = Verb(f"{self.name} {name}", self.summary, run, examples=(f"flyrun {self.name} {example}",))
-        self.actions[name] = made
-        return made
+        action = Verb(f"{self.name} {name}", self.summary, run, examples=(f"flyrun {self.name} {example}",))
+        self.actions[name] = action
+        return action
 
-    def call(self, words: list[str]) -> int:
+    def call(self, arguments: list[str]) -> int:
         """Do what the words say and return the exit code. Raises ConfigError naming word and remedy."""
-        if words and words[0] in self.actions:
-            return self.actions[words[0]].call(words[1:])
+        if arguments and arguments[0] in self.actions:
+            return self.actions[arguments[0]].call(arguments[1:])
         if self.run is None:
-            if words:
-                close = did_you_mean(words[0], self.actions)
+            if arguments:
+                close = did_you_mean(arguments[0], self.actions)
                 known = listing(self.actions)
-                raise ConfigError(f"{self.name} {words[0]}: no such action{close}; there are {known}")
+                raise ConfigError(f"{self.name} {arguments[0]}: no such action{close}; there are {known}")
             return next(iter(self.actions.values())).call([])
-        return self.run(argparse.Namespace(words=words) if self.raw else self.read(words))
+        return self.run(argparse.Namespace(words=arguments) if self.raw else self.read(arguments))
 
-    def read(self, words: Sequence[str]) -> argparse.Namespace:
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """The words as they are declared. Raises ConfigError naming word and remedy."""
-        dashed, settings = self._dashed(words)
+        dashed, settings = self._dashed(arguments)
         given, unknown = self.parse_known_intermixed_args(dashed)
         if unknown:
             self._refuse(unknown[0])
-        given.words, given.settings = list(words), settings
+        given.words, given.settings = list(arguments), settings
         return given
 
-    def _dashed(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _dashed(self, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         """The words with every option as --KEY=VALUE, and apart from them the settings of an arm."""
-        queue, seen = list(words), set()
+        queue, seen = list(arguments), set()
         dashed: list[str] = []
         settings: list[str] = []
         while queue:
@@ -176,12 +176,12 @@ class Verb(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise ConfigError for what argparse complains of."""
-        name, _, said = message.removeprefix("argument ").partition(": ")
+        name, _, complaint = message.removeprefix("argument ").partition(": ")
         if name.startswith("the following arguments are required"):
-            self.misses(said)
-        if said.startswith("expected"):
+            self.misses(complaint)
+        if complaint.startswith("expected"):
             raise ConfigError(f"{name}: a value is missing; see `flyrun {self.name.split()[0]} --help`")
-        raise ConfigError(f"{self.name} {name.partition('/')[0]} {said}")
+        raise ConfigError(f"{self.name} {name.partition('/')[0]} {complaint}")
 
     def format_usage(self) -> str:
         """The words it takes, in a line for each action."""
@@ -191,20 +191,22 @@ class Verb(argparse.ArgumentParser):
     @property
     def in_brief(self) -> str:
         """Its name and the words that it cannot do without, or its actions."""
-        words = self.words.partition(" [")[0] or self._signature().partition(" [OPTION")[0]
-        return f"{self.name} {words if self.run else '|'.join(self.actions)}".rstrip()
+        usage = self.words.partition(" [")[0] or self._signature().partition(" [OPTION")[0]
+        return f"{self.name} {usage if self.run else '|'.join(self.actions)}".rstrip()
 
     def _signature(self) -> str:
         shown = {None: "{}", "?": "[{}]", "*": "[{} ...]", "+": "{} ..."}
-        plain = [shown[one.nargs].format(one.metavar) for one in self.positionals]  # type: ignore[index]
+        plain = [shown[positional.nargs].format(positional.metavar) for positional in self.positionals]  # type: ignore[index]
         return " ".join([*plain, "[OPTION ...]"] if self.options else plain)
 
     def format_help(self) -> str:
         """The text of `flyrun NAME --help`."""
         width = max(60, min(shutil.get_terminal_size().columns, 100))
         each = [self, *self.actions.values()]
-        taken = [one for verb in each for one in dict.fromkeys([*verb.positionals, *verb.options.values()])]
-        rows = [_row(*_told(one), width) for one in taken]
+        taken = [
+            action for verb in each for action in dict.fromkeys([*verb.positionals, *verb.options.values()])
+        ]
+        rows = [_row(*_told(action), width) for action in taken]
         if self.help_of_settings:
             rows.append(_row("KEY=VALUE", self.help_of_settings, width))
         how = _HOW if any(verb.options for verb in each) else ""
@@ -216,28 +218,28 @@ class Verb(argparse.ArgumentParser):
         blocks = [about, "\n".join(dict.fromkeys(rows)), _filled(self.notes, width)]
         return "\n\n".join([usage, *filter(None, blocks), examples])
 
-    def offers(self, words: list[str], last: str) -> list[str]:
+    def offers(self, arguments: list[str], last: str) -> list[str]:
         """What Tab offers after these words, of which the one that is being typed is `last`."""
-        if words and words[0] in self.actions:
-            return self.actions[words[0]].offers(words[1:], last)
+        if arguments and arguments[0] in self.actions:
+            return self.actions[arguments[0]].offers(arguments[1:], last)
         key, equals, _ = last.partition("=")
         if equals and key in self.options:
-            return [f"{key}={one}" for one in self._names(self.options[key], words)]
-        if words and words[-1] in self.options and self.options[words[-1]].nargs != 0:
-            return self._names(self.options[words[-1]], words)
-        typed = len(self._dashed(words)[0]) - sum(word.startswith("-") for word in self._dashed(words)[0])
-        found = [] if words else list(self.actions)
+            return [f"{key}={value}" for value in self._names(self.options[key], arguments)]
+        if arguments and arguments[-1] in self.options and self.options[arguments[-1]].nargs != 0:
+            return self._names(self.options[arguments[-1]], arguments)
+        typed = sum(not word.startswith("-") for word in self._dashed(arguments)[0])
+        actions = [] if arguments else list(self.actions)
         place = self.positionals[typed : typed + 1] or [
             p for p in self.positionals[-1:] if p.nargs in ("*", "+")
         ]
         if place and not last.startswith("-"):
-            return found + self._names(place[0], words)
-        given = {word.partition("=")[0] for word in words}
-        return found + [flag for flag in self.options if flag.startswith("--") and flag not in given]
+            return actions + self._names(place[0], arguments)
+        given = {word.partition("=")[0] for word in arguments}
+        return actions + [flag for flag in self.options if flag.startswith("--") and flag not in given]
 
-    def _names(self, action: argparse.Action, words: list[str]) -> list[str]:
+    def _names(self, action: argparse.Action, arguments: list[str]) -> list[str]:
         offers = self._offers.get(action.dest)
-        return list(offers(words)) if offers else []
+        return list(offers(arguments)) if offers else []
 
 
 def _told(action: argparse.Action) -> tuple[str, str]:

@@ -18,17 +18,17 @@ def _names() -> list[str]:
 
 def run(given: argparse.Namespace) -> int:
     """Run an arena's experiment."""
-    words, names = given.words, _names()
-    if not words or "=" in words[0] or words[0].startswith("-"):
+    arguments, names = given.words, _names()
+    if not arguments or "=" in arguments[0] or arguments[0].startswith("-"):
         raise ConfigError(f"arena: NAME is missing; there are {listing(names)}, and score FILE")
-    name = words[0].removeprefix("arena_")
+    name = arguments[0].removeprefix("arena_")
     if name not in names:
         raise ConfigError(
             f"arena {name}: no such arena{did_you_mean(name, [*names, 'score'])}; there are {listing(names)}"
         )
     from flyrun.cli import sweep  # late: Hydra takes a third of a second
 
-    return sweep.run([f"experiment=arena_{name}", *words[1:]])
+    return sweep.run([f"experiment=arena_{name}", *arguments[1:]])
 
 
 def _score(given: argparse.Namespace) -> int:
@@ -47,14 +47,14 @@ def _score(given: argparse.Namespace) -> int:
             f"{given.reference}; leave --run out, or name another run"
         )
     costs = [(key, value) for key in ("queries", "seconds") if (value := getattr(given, key)) is not None]
-    said, found = score(given.file, given.reference)
+    summary, measures = score(given.file, given.reference)
     cost = " and ".join(f"{value:,.0f} {key}" for key, value in costs)
-    said += f", for {cost} by its maker's count" if cost else ", its cost not told"
-    print(f"{given.file}: {said}")
-    for name, value in found.items():
+    summary += f", for {cost} by its maker's count" if cost else ", its cost not told"
+    print(f"{given.file}: {summary}")
+    for name, value in measures.items():
         print(f"  {name.replace('_', ' ')}: {value:.4g}")
     if folder:
-        files.write_json(folder / SCORED, read_scored(folder) | {given.file.name: said})
+        files.write_json(folder / SCORED, read_scored(folder) | {given.file.name: summary})
         build(folder)
         print(f"listed in {folder / 'report.html'}")
     return 0
@@ -65,8 +65,8 @@ def _references(folder: Path) -> list[str]:
     from flyrun.experiments.gold.store import matching  # late: models
 
     info = read_run(folder)
-    found = [matching(arm["settings"]) for arm in info["arms"]] if info.get("arena") else []
-    return sorted({name for name in found if name})
+    names = [matching(arm["settings"]) for arm in info["arms"]] if info.get("arena") else []
+    return sorted({name for name in names if name})
 
 
 VERB = Verb(
@@ -84,7 +84,7 @@ VERB = Verb(
         "flyrun arena score draws.npz reference=german_credit",
     ),
 )
-VERB.takes("name", metavar="NAME", offers=lambda words: _names(), help=f"one of {', '.join(_names())}")
+VERB.takes("name", metavar="NAME", offers=lambda _: _names(), help=f"one of {', '.join(_names())}")
 VERB.takes_settings("as for any run, see flyrun --help")
 _SCORE = VERB.action("score", _score, "score draws.npz reference=mnist_7v9_sd1")
 _SCORE.takes(

@@ -44,7 +44,7 @@ VERB.takes(
     "experiments",
     metavar="EXPERIMENT",
     nargs="*",
-    offers=lambda words: options("experiment"),
+    offers=lambda _: options("experiment"),
     help="which ones (default: all)",
 )
 VERB.takes(

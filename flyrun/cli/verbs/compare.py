@@ -8,7 +8,7 @@ from flyrun.experiments.compare import LEVEL, MARGIN, VERDICTS
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import listing
 
-_VERDICTS = {one.replace(" ", "_"): one for one in VERDICTS}
+_VERDICTS = {verdict.replace(" ", "_"): verdict for verdict in VERDICTS}
 
 
 def run(given: argparse.Namespace) -> int:
@@ -19,17 +19,17 @@ def run(given: argparse.Namespace) -> int:
     if fits := _fits(given):
         from flyrun.fitting.loo import compare as compare_fits  # late: NumPy
 
-        for name, found in zip((given.a, given.b, ""), compare_fits(*fits), strict=True):
-            print(f"{name}: {found}" if name else found)
+        for name, line in zip((given.a, given.b, ""), compare_fits(*fits), strict=True):
+            print(f"{name}: {line}" if name else line)
         return 0
     from flyrun.experiments.compare.compare import compare  # late
     from flyrun.ground.page.render import screen  # late, as below: help and Tab need no pandas
 
     console = screen()
-    found = compare(
+    differences = compare(
         given.a, given.b, given.results_dir, given.level, given.margin, given.out, given.all, console
     )
-    return int(any(one.verdict in (given.fail_on or ()) for one in found))
+    return int(any(difference.verdict in (given.fail_on or ()) for difference in differences))
 
 
 def _fits(given: argparse.Namespace) -> list[Path]:
@@ -83,7 +83,7 @@ VERB.takes(
     "--fail-on",
     metavar="VERDICT,...",
     type=_verdicts,
-    offers=lambda words: _VERDICTS,
+    offers=lambda _: _VERDICTS,
     help=f"exit with code 1 where one of these is found: {', '.join(_VERDICTS)}",
 )
 VERB.takes_results_dir()

@@ -44,7 +44,7 @@ VERB = Verb(
 
 
 def _takes_name(verb: Verb, dest: str = "name", nargs: str | None = None, what: str = "a dataset") -> None:
-    offers = lambda words: options("dataset")  # noqa: E731
+    offers = lambda _: options("dataset")  # noqa: E731
     verb.takes(dest, metavar="NAME", nargs=nargs, offers=offers, help=what)
 
 

@@ -22,18 +22,18 @@ def run(given: argparse.Namespace) -> int:
     if given.arm and given.arm not in arms:
         close = did_you_mean(given.arm, arms)
         raise ConfigError(f"diagnose: no finished arm {given.arm}; choose from {listing(arms)}{close}")
-    told = 0
+    shown = 0
     for cell in cells:
         if given.arm in (None, cell.arm):
             try:
-                one = of_cell(cell, folder, given.draws, given.bracket)
+                test = of_cell(cell, folder, given.draws, given.bracket)
             except StoreError as error:
                 print(error)
                 continue
-            line = f"{cell.arm} seed={cell.seed}: KSD² {one.ksd:.3g}, p {one.p:.3f}, {one.used:,} draws"
-            print(line + (", log Z {:.3f} to {:.3f}".format(*one.log_z) if one.log_z else ""))
-            told += 1
-    return int(not told)
+            line = f"{cell.arm} seed={cell.seed}: KSD² {test.ksd:.3g}, p {test.p:.3f}, {test.used:,} draws"
+            print(line + (", log Z {:.3f} to {:.3f}".format(*test.log_z) if test.log_z else ""))
+            shown += 1
+    return int(not shown)
 
 
 VERB = Verb(

@@ -32,10 +32,10 @@ def run(given: argparse.Namespace) -> int:
     """Fit a table."""
     from flyrun.cli import screen as screens  # late: rich, for which help and Tab need not wait
 
-    output, words = screens.take(given.words)
+    output, arguments = screens.take(given.words)
     screen = screens.Screen(output)
     try:
-        request = parse(words)
+        request = parse(arguments)
         if request.check:
             return _check(request, screen)
         clock = Clock()
@@ -60,14 +60,14 @@ def _check(request: Request, screen: "Screen") -> int:
     return 0
 
 
-def parse(words: Sequence[str]) -> Request:
+def parse(arguments: Sequence[str]) -> Request:
     """Read the words after `fit`. Raises ConfigError naming word and remedy."""
     try:
-        given = VERB.read(words)
+        given = VERB.read(arguments)
     except ConfigError as error:
         if not str(error).startswith("--target: a value is missing"):
             raise
-        file = next((word for word in words if not word.startswith("-")), "FILE")
+        file = next((word for word in arguments if not word.startswith("-")), "FILE")
         raise ConfigError(f"--target: a value is missing; {_with_target(file, '')}") from error
     if given.formula is not None and not Path(given.file).exists() and Path(given.formula).is_file():
         raise ConfigError(f"fit: {given.file} is no file; {_turned(given.formula, given.file)}")
@@ -120,7 +120,7 @@ def parse(words: Sequence[str]) -> Request:
         priors=tuple(given.prior),
         typed=_settings(given.settings),
         groups=groups,
-        words=tuple(word for word in words if word != "--fresh"),
+        words=tuple(word for word in arguments if word != "--fresh"),
     )
 
 
@@ -166,7 +166,7 @@ def _as_formula(file: str, text: str) -> str:
     column = left.strip().strip("`")
     close = "" if column in known else did_you_mean(column, known)
     column = column if column in known or not known else (closest(column, known) or known[-1])
-    others = right.strip() or " + ".join(map(in_formula, [one for one in known if one != column][:2]))
+    others = right.strip() or " + ".join(map(in_formula, [name for name in known if name != column][:2]))
     typed = shlex.quote(f"{in_formula(column)} ~ {others}") if others else _EXAMPLE
     example = f"as in {typed}{close}"
     if equals:
@@ -188,13 +188,13 @@ def columns(file: str) -> list[str]:
 
 
 def _budget(text: str) -> Budget:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip().lower())
-    value = float(found[1]) if found else 0.0
-    if found is None or value <= 0 or (not found[2] and value != int(value)):
+    matched = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip().lower())
+    value = float(matched[1]) if matched else 0.0
+    if matched is None or value <= 0 or (not matched[2] and value != int(value)):
         raise argparse.ArgumentTypeError(
             f"{text}: must be a time, as 90s, 10m or 2h, or a number of iterations, as 20000"
         )
-    return Budget(value * UNITS[found[2]]) if found[2] else Budget(iterations=int(value))
+    return Budget(value * UNITS[matched[2]]) if matched[2] else Budget(iterations=int(value))
 
 
 def _model(word: str) -> str:
@@ -204,8 +204,8 @@ def _model(word: str) -> str:
     return one_of(for_tables())(word)
 
 
-def _columns(words: list[str]) -> list[str]:
-    return columns(next((word for word in words if not word.startswith("-")), ""))
+def _columns(arguments: list[str]) -> list[str]:
+    return columns(next((word for word in arguments if not word.startswith("-")), ""))
 
 
 def _sample() -> str:
@@ -269,7 +269,7 @@ _takes(
     "MODEL",
     f"{', '.join(for_tables())} (default: by the target)",
     type=_model,
-    offers=lambda words: for_tables(),
+    offers=lambda _: for_tables(),
 )
 _takes("--offset", "COLUMN", "column that is added to the linear predictor as it is")
 _takes("--exposure", "COLUMN", "column whose log is the offset, as person-years")

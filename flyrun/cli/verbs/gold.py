@@ -27,8 +27,8 @@ def _verify(given: argparse.Namespace) -> int:
         gold = store.load(name)
         store.check_data(gold, data_of(gold.facts["settings"]), name)
         print(f"{name}: verified, of the data as they are here, {store.folder() / name}.npz; {_floors(gold)}")
-        for check, said in gold.facts["certificate"].items():
-            print(f"  {check.replace('_', ' ')}: {said}")
+        for check, result in gold.facts["certificate"].items():
+            print(f"  {check.replace('_', ' ')}: {result}")
     return 0
 
 
@@ -42,7 +42,7 @@ def _floors(gold: "Gold") -> str:
     return f"floors {gold.floors[0]:.1g} (means), {gold.floors[1]:.1g} (variances)"
 
 
-def names(words: list[str]) -> Iterable[str]:
+def names(arguments: list[str]) -> Iterable[str]:
     """The references that there are."""
     from flyrun.experiments.gold import store  # late: numpy takes a tenth of a second
 

@@ -24,7 +24,7 @@ VERB = Verb(
 VERB.takes(
     "name",
     metavar="NAME",
-    offers=lambda words: [name for group in SHOWN for name in options(group)],
+    offers=lambda _: [name for group in SHOWN for name in options(group)],
     help="any name that `flyrun list` prints",
 )
 VERB.takes_own_options()

@@ -24,7 +24,7 @@ VERB.takes(
     "kind",
     metavar="KIND",
     nargs="?",
-    offers=lambda words: map(plural, SHOWN),
+    offers=lambda _: map(plural, SHOWN),
     help=f"one of {', '.join(map(plural, SHOWN))}",
 )
 VERB.takes_own_options()

@@ -21,8 +21,8 @@ DRAWS = 1_000
 
 def run(given: argparse.Namespace) -> int:
     """Print a line for every method, cheapest draw first."""
-    words = [*_dataset(given.data, given.target), *given.settings]
-    arm, problem = _bound(words, {word.partition("=")[0] for word in given.settings})
+    overrides = [*_dataset(given.data, given.target), *given.settings]
+    arm, problem = _bound(overrides, {word.partition("=")[0] for word in given.settings})
     from flyrun.experiments.plan.expected import expected  # late: numba
 
     rows = expected(arm, problem)
@@ -30,14 +30,14 @@ def run(given: argparse.Namespace) -> int:
     print(f"{given.data}: {size:,} rows, {several} coefficients, {arm.model.name}, {arm.prior.name} prior\n")
     head = ("", "candidates", "acceptance", "queries/draw", f"{DRAWS:,} draws", "set-up")
     print(_line(head))
-    for one in rows:
+    for method in rows:
         cells = (
-            one.name,
-            "all" if one.candidates is None else f"{one.candidates:,.3g}",
-            "-" if one.acceptance is None else f"{one.acceptance:.2f}",
-            f"{one.queries:,.3g}" if one.queries < 100 else f"{one.queries:,.0f}",
-            f"{one.whole(DRAWS):,.0f}",
-            f"{one.setup:,}",
+            method.name,
+            "all" if method.candidates is None else f"{method.candidates:,.3g}",
+            "-" if method.acceptance is None else f"{method.acceptance:.2f}",
+            f"{method.queries:,.3g}" if method.queries < 100 else f"{method.queries:,.0f}",
+            f"{method.whole(DRAWS):,.0f}",
+            f"{method.setup:,}",
         )
         print(_line(cells))
     print(f"\nthe first with: {rows[0].words}")
@@ -62,7 +62,7 @@ def _dataset(name: str, target: str | None) -> list[str]:
     return ["dataset=table", f"dataset.path={name}", f"dataset.target={target}"]
 
 
-def _bound(words: list[str], typed: set[str]) -> "tuple[Arm, Problem]":
+def _bound(overrides: list[str], typed: set[str]) -> "tuple[Arm, Problem]":
     """The arm and problem of these words; without a model the one that the data are for."""
     from flyrun.experiments.config.compose import compose_job  # late
     from flyrun.experiments.models.problem import bind  # late
@@ -72,17 +72,17 @@ def _bound(words: list[str], typed: set[str]) -> "tuple[Arm, Problem]":
     if "model" not in typed:
         from flyrun.experiments.data import load  # late: where no model was named
 
-        guess = compose_job([*words, "model=logistic", *more]).arms[0].dataset
-        words = [*words, f"model={for_tables(load(guess).task)[0]}"]
-    arm = compose_job([*words, *more]).arms[0]
+        guess = compose_job([*overrides, "model=logistic", *more]).arms[0].dataset
+        overrides = [*overrides, f"model={for_tables(load(guess).task)[0]}"]
+    arm = compose_job([*overrides, *more]).arms[0]
     if not arm.model.orders:
         fitting = typed_choices("model", lambda cls: bool(getattr(cls, "orders", ())))
         raise ConfigError(f"model={arm.model.name}: there is nothing to plan; choose {fitting}")
     return arm, bind(arm, paths.cache_dir("setup"), needs_map=True)
 
 
-def _columns(words: list[str]) -> Iterable[str]:
-    return columns(words[0])
+def _columns(arguments: list[str]) -> Iterable[str]:
+    return columns(arguments[0])
 
 
 VERB = Verb(
@@ -98,7 +98,7 @@ VERB = Verb(
     settings=lambda word: not word.startswith("--") and "=" in word,
 )
 VERB.takes(
-    "data", metavar="DATA", offers=lambda words: options("dataset"), help="a dataset, or the file of a table"
+    "data", metavar="DATA", offers=lambda _: options("dataset"), help="a dataset, or the file of a table"
 )
 VERB.takes(
     "--target", metavar="COLUMN", offers=_columns, help="column of the file to explain; required with a file"

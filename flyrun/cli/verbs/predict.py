@@ -13,20 +13,20 @@ def run(given: argparse.Namespace) -> int:
     from flyrun.fitting import piped, predict, stored  # late
     from flyrun.ground import files  # late, as below: help and Tab need no pandas
 
-    one = stored.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
-    one = one.with_new(given.new_groups, given.seed)
+    fit = stored.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
+    fit = fit.with_new(given.new_groups, given.seed)
     if given.out is not None:
         files.refuse_unwritable(given.out.parent, "name another --out")
-    rows = predict.rows_of(one, piped.kept(given.file))
-    found = predict.predicted(one, rows, given.kind, given.interval / 100.0, given.seed)
-    if note := predict.overflow(found):
+    rows = predict.rows_of(fit, piped.kept(given.file))
+    table = predict.predicted(fit, rows, given.kind, given.interval / 100.0, given.seed)
+    if note := predict.overflow(table):
         print_error(f"note: row {note}")
-    text = found.to_csv(index_label="row", float_format="%.6g", lineterminator="\n")
+    text = table.to_csv(index_label="row", float_format="%.6g", lineterminator="\n")
     if given.out is None:
         sys.stdout.write(text)
     else:
         files.write_text(given.out, text)
-        print(f"{len(found):,} predictions of {one.layout.explained}: {given.out}")
+        print(f"{len(table):,} predictions of {fit.layout.explained}: {given.out}")
     return 0
 
 

@@ -27,20 +27,20 @@ def run(given: argparse.Namespace) -> int:
     from flyrun.experiments.prove.prove import prove  # late: what is wrong with the words is said at once
 
     console = screen()
-    said = prove(choice, given.iterations, lambda text: console.print(text, soft_wrap=True, markup=False))
-    return int(not said)
+    passed = prove(choice, given.iterations, lambda text: console.print(text, soft_wrap=True, markup=False))
+    return int(not passed)
 
 
 def _choice(word: str) -> tuple[str, str]:
     """(group, name) of NAME or GROUP=NAME."""
     group, _, name = word.rpartition("=")
-    groups = [one for one in ([group] if group else GROUPS) if name in SCHEMAS.get(one, {})]
+    groups = [group for group in ([group] if group else GROUPS) if name in SCHEMAS.get(group, {})]
     if not groups:
-        known = [one for each in GROUPS for one in SCHEMAS[each]]
+        known = [choice for each in GROUPS for choice in SCHEMAS[each]]
         close = did_you_mean(name, known)
         raise ConfigError(f"prove {word}: no sampler, model or prior has this name{close}; see `flyrun list`")
     if len(groups) > 1:
-        which = listing((f"`flyrun prove {one}={name}`" for one in groups), "or")
+        which = listing((f"`flyrun prove {group}={name}`" for group in groups), "or")
         raise ConfigError(f"prove {name}: is several; say {which}")
     plugins.refuse_taken(groups[0], name)
     return groups[0], name
@@ -65,7 +65,7 @@ VERB.takes(
     "name",
     metavar="NAME",
     type=str,
-    offers=lambda words: [name for group in GROUPS for name in options(group)],
+    offers=lambda _: [name for group in GROUPS for name in options(group)],
     help="a sampler, a model or a prior; GROUP=NAME where several have the name",
 )
 VERB.takes_settings("its settings, as in sampler.step=0.5: the proof holds for these")

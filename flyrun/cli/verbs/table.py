@@ -27,7 +27,7 @@ VERB = Verb(
 VERB.takes(
     "reference",
     metavar="REFERENCE",
-    offers=lambda words: references(),
+    offers=lambda _: references(),
     help="a published table, such as firefly_table1",
 )
 VERB.takes_results_dir()
