@@ -40,7 +40,7 @@ def run(given: argparse.Namespace) -> int:
             f"{method.setup:,}",
         )
         print(_line(cells))
-    print(f"\nthe first with: {rows[0].words}")
+    print(f"\nthe first with: {rows[0].overrides}")
     print(
         "a Zig-Zag's candidates are those of a unit of time; queries are likelihoods evaluated, an estimate"
     )

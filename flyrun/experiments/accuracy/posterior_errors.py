@@ -61,10 +61,10 @@ def errors(answer: Answer, truth: Truth) -> Errors:
     """How far an answer is from the truth; infinite or NaN where the truth does not vary."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = answer.sd / truth.sd if answer.sd.shape[-1] else answer.sd
-        own = answer.error * ratio if answer.sd.shape[-1] else 0.0
+        relative = answer.error * ratio if answer.sd.shape[-1] else 0.0
         off = (answer.mean - truth.mean) / truth.sd
         of_sd = np.hypot(answer.sd_error, truth.error / np.sqrt(2.0))  # the truth's draws are independent
-        return Errors(off, ratio, np.hypot(own, truth.error) + 0.0 * off, of_sd + 0.0 * off)
+        return Errors(off, ratio, np.hypot(relative, truth.error) + 0.0 * off, of_sd + 0.0 * off)
 
 
 def rms(values: np.ndarray) -> np.ndarray:

@@ -84,18 +84,18 @@ def score(path: Path, reference: str) -> tuple[str, dict[str, float]]:
     at = free(theta, gold.facts["n_predictors"])
     mean = weight @ at
     squares = np.square(of_moments(mean, weight @ (at - mean) ** 2, gold))
-    found = {
+    measures = {
         "means": float(squares[0].mean()),
         "variances": float(squares[1].mean()),
         "worst": float(squares.max()),
         **likeness(at, weight, gold),
     }
     if "log_weight" in arrays:
-        found["pareto_k"] = pareto_k(log_weight)
-    error, floor = max(found["means"], found["variances"]), max(gold.floors)
-    found["draws_worth"] = 1 / max(error, 3 * floor)
+        measures["pareto_k"] = pareto_k(log_weight)
+    error, floor = max(measures["means"], measures["variances"]), max(gold.floors)
+    measures["draws_worth"] = 1 / max(error, 3 * floor)
     least = "at least " if error < 3 * floor else ""
     return (
-        f"{len(theta):,} draws worth {least}{found['draws_worth']:,.0f} independent ones of {reference}",
-        found,
+        f"{len(theta):,} draws worth {least}{measures['draws_worth']:,.0f} independent ones of {reference}",
+        measures,
     )

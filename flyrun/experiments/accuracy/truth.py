@@ -87,9 +87,9 @@ def _stored(settings: str) -> Truth | None:
 
 def exact_arm(run: Run, arm: Arm) -> Any:
     """The exact arm with draws on an arm's problem, the baseline before others; None where there is none."""
-    exact = [one for one in run.arms if one.exact is True and one.has("ess") and with_draws(one)]
-    exact = [one for one in exact if one.problem == arm.problem]
-    return next((one for one in exact if one is run.baseline), exact[0] if exact else None)
+    alike = (other for other in run.arms if other.exact is True and other.problem == arm.problem)
+    exact = [other for other in alike if other.has("ess") and with_draws(other)]
+    return next((other for other in exact if other is run.baseline), exact[0] if exact else None)
 
 
 def with_draws(arm: Arm) -> bool:
@@ -106,7 +106,7 @@ def together(arm: Arm) -> Answer:
     means, sds, each, of_sds = drawn(arm)
     sd = np.sqrt((sds**2).mean(axis=0) + means.var(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        error, of_sd = (1 / np.sqrt(np.sum(np.square(1 / one), axis=0)) for one in (each, of_sds))
+        error, of_sd = (1 / np.sqrt(np.sum(np.square(1 / sizes), axis=0)) for sizes in (each, of_sds))
         if (n := len(means)) > 1:
             error = np.fmax(error, means.std(axis=0, ddof=1) / np.sqrt(n) / sd)
             of_sd = np.fmax(of_sd, np.log(sds).std(axis=0, ddof=1) / np.sqrt(n))
@@ -136,14 +136,14 @@ def handed_in(arm: Arm, truth: Truth) -> Answer | None:
     if any(len(cell.final_mean) != len(truth.mean) for cell in arm.cells):
         return None
     mean = free(np.array([cell.final_mean for cell in arm.cells]), truth.classes)
-    told = truth.classes == 1 and all(len(cell.final_sd) == len(truth.sd) for cell in arm.cells)
-    sd = np.array([cell.final_sd for cell in arm.cells]) if told else np.empty((len(arm.cells), 0))
+    has_sds = truth.classes == 1 and all(len(cell.final_sd) == len(truth.sd) for cell in arm.cells)
+    sd = np.array([cell.final_sd for cell in arm.cells]) if has_sds else np.empty((len(arm.cells), 0))
     return Answer(mean, sd)
 
 
 def chains_alone(run: Run) -> bool:
     """Whether every arm answers with draws."""
-    return all(one.infos[0].get("answers", "draws") == "draws" for one in run.arms if one.cells)
+    return all(arm.infos[0].get("answers", "draws") == "draws" for arm in run.arms if arm.cells)
 
 
 def answer_of(run: Run, arm: Arm, truth: Truth) -> Answer | None:

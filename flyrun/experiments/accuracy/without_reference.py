@@ -34,12 +34,12 @@ def of_cell(cell: StoredCell, run_dir: Path, draws: int, annealed: bool) -> Diag
 
     StoreError where it has no draws of real numbers of a model of rows.
     """
-    found = cell.arrays("posterior/theta")
+    stored = cell.arrays("posterior/theta")
     settings: dict[str, Any] = dict(cell.info["settings"])
     rows = settings.get("prior") is not None
-    if not found or found[0].dtype.kind != "f" or not rows:
+    if not stored or stored[0].dtype.kind != "f" or not rows:
         raise StoreError(f"{cell.arm}: has no draws of a posterior with slopes; name an arm that is a chain")
-    theta = np.asarray(found[0], np.float64)
+    theta = np.asarray(stored[0], np.float64)
     used = int(max(2, min(draws, len(theta), effective_size(theta).min())))
     few = theta[np.linspace(0, len(theta) - 1, used).astype(int)]
     arm, problem = _bound(settings, run_dir / "setup", annealed)

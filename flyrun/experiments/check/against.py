@@ -28,8 +28,8 @@ def checked_out(revision: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="flyrun-against-") as name:
         folder, archive = Path(name) / "checkout", Path(name) / "files.zip"
         try:
-            words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-            known = git.ask(root, *words)
+            query = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+            known = git.ask(root, *query)
             packed = git.ask(
                 root, "archive", f"--output={archive}", known.stdout.strip() or revision, *_NEEDED
             )
@@ -43,10 +43,10 @@ def checked_out(revision: str) -> Iterator[Path]:
         yield folder
 
 
-def start_there(folder: Path, *words: str) -> subprocess.Popen[str]:
+def start_there(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start Python with these words and a folder's flyrun; its input, output and errors are pipes."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    command, pipe = [sys.executable, *words], subprocess.PIPE
+    command, pipe = [sys.executable, *arguments], subprocess.PIPE
     return subprocess.Popen(
         command, cwd=folder, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True
     )
@@ -63,8 +63,8 @@ def measure_there(folder: Path, revision: str, names: list[str], workers: int) -
         done = start_there(folder, "-m", "flyrun", "check", *names, "--update", *options)
         printed, failed = done.communicate()
         if done.returncode:
-            said = (failed.strip() or printed.strip() or "nothing").splitlines()[-1]
+            last = (failed.strip() or printed.strip() or "nothing").splitlines()[-1]
             raise ConfigError(
-                f"check --against {revision}: its own check ended with {done.returncode}: {said}"
+                f"check --against {revision}: its own check ended with {done.returncode}: {last}"
             )
     return values

@@ -28,38 +28,38 @@ class Verdict:
     why: str = ""
 
 
-def judge(stored: dict[str, Any] | None, found: dict[str, Any], apart: str, comparisons: int) -> Verdict:
+def judge(stored: dict[str, Any] | None, measured: dict[str, Any], apart: str, comparisons: int) -> Verdict:
     """Judge one arm; the statistical level is LEVEL / comparisons.
 
     apart: why bits may differ though the set-up is the same; "" where they must not.
     """
     if stored is None:
         return Verdict(NEW, "nothing is stored of it")
-    if stored == found:
+    if stored == measured:
         return Verdict(EXACT)
-    same_setup = stored["setup"] == found["setup"]
+    same_setup = stored["setup"] == measured["setup"]
     if same_setup and not apart:
-        return Verdict(DIFFERS, f"from the same set-up: {changes(stored, found)}")
+        return Verdict(DIFFERS, f"from the same set-up: {changes(stored, measured)}")
     reason = apart or "the set-up has other bits"
     level = LEVEL / max(1, comparisons)
-    p_of = {name: p_value(stored[name], found[name]) for name in STATISTICS}
-    off = [f"{_means(name, stored, found)} (p = {p:.1g})" for name, p in p_of.items() if not p >= level]
+    p_of = {name: p_value(stored[name], measured[name]) for name in STATISTICS}
+    off = [f"{_means(name, stored, measured)} (p = {p:.1g})" for name, p in p_of.items() if not p >= level]
     if off:
         return Verdict(DIFFERS, f"{reason}, and means differ more than luck allows: {', '.join(off)}")
-    seen = ", ".join(f"{name} {_visible(stored[name], found[name], level)}" for name in STATISTICS)
+    seen = ", ".join(f"{name} {_visible(stored[name], measured[name], level)}" for name in STATISTICS)
     return Verdict(ALIKE, f"{reason}; agree at level {level:.1g}, which would have seen off by: {seen}")
 
 
-def changes(stored: dict[str, Any], found: dict[str, Any]) -> str:
+def changes(stored: dict[str, Any], measured: dict[str, Any]) -> str:
     """What changed, in words: means over seeds of what did."""
-    said = [_means(name, stored, found) for name in STATISTICS if stored[name] != found[name]]
+    parts = [_means(name, stored, measured) for name in STATISTICS if stored[name] != measured[name]]
     digests = {"draws": "other draws", "setup": "other set-up"}
-    said += [text for name, text in digests.items() if stored[name] != found[name]]
-    return ", ".join(said) or "nothing"
+    parts += [text for name, text in digests.items() if stored[name] != measured[name]]
+    return ", ".join(parts) or "nothing"
 
 
-def _means(name: str, stored: dict[str, Any], found: dict[str, Any]) -> str:
-    return f"{name} {np.mean(stored[name]):,.6g} to {np.mean(found[name]):,.6g}"
+def _means(name: str, stored: dict[str, Any], measured: dict[str, Any]) -> str:
+    return f"{name} {np.mean(stored[name]):,.6g} to {np.mean(measured[name]):,.6g}"
 
 
 def _visible(ours: list[float], theirs: list[float], level: float) -> str:

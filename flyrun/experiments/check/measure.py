@@ -45,8 +45,8 @@ class Measured:
 
 def overrides(experiment: str) -> list[str]:
     """The words that make an experiment small. Raises ConfigError where its list `check` is none."""
-    own = own_list(catalogue.load(catalogue.files("experiment")[experiment]), "check")
-    return [*SIZE, "protocol.thin=1", *own]
+    small = own_list(catalogue.load(catalogue.files("experiment")[experiment]), "check")
+    return [*SIZE, "protocol.thin=1", *small]
 
 
 def measure(experiment: str) -> dict[str, dict[str, Any]]:
@@ -59,21 +59,21 @@ def measure(experiment: str) -> dict[str, dict[str, Any]]:
 def _needed(arm: Any, seed: int, folder: Path, job: Any) -> tuple[StoredCell, ...]:
     """The cells that an arm reads at a seed, run. FlyrunError where one failed."""
     others = arm.sampler.needed_at(arm, seed)
-    arms = tuple(replace(one, protocol=replace(one.protocol, seeds=(seed,))) for one in others)
+    arms = tuple(replace(arm, protocol=replace(arm.protocol, seeds=(seed,))) for arm in others)
     if not arms:
         return ()
     name = f"needed-{cell_key(arms[0])}-{seed}"  # by which arms that read the same share them
-    own = replace(job, name=name, arms=arms, results_dir=folder, executor=Local(workers=1), fresh=False)
-    for outcome in run(own).failed:
+    needed = replace(job, name=name, arms=arms, results_dir=folder, executor=Local(workers=1), fresh=False)
+    for outcome in run(needed).failed:
         raise FlyrunError(f"{outcome.cell}: {outcome.message}")
-    return tuple(store.open_folder(cell.folder) for cell in cells(own))
+    return tuple(store.open_folder(cell.folder) for cell in cells(needed))
 
 
 def machine() -> dict[str, str]:
     """What the last bits of the arithmetic depend on: processor, BLAS and compilers."""
     features = str(binding.get_host_cpu_features().flatten())
     here, blas = describe(), threadpoolctl.threadpool_info()
-    cores = {str(one.get("architecture")) for one in blas if one.get("user_api") == "blas"}
+    cores = {str(library.get("architecture")) for library in blas if library.get("user_api") == "blas"}
     return {
         "processor": f"{binding.get_host_cpu_name()} {hashlib.sha256(features.encode()).hexdigest()[:8]}",
         "blas": " ".join(sorted(cores)),
@@ -88,35 +88,36 @@ def _arm(arm: Any, folder: Path, job: Any) -> Measured:
     queries, moves, level = [], [], []
     for seed in arm.protocol.seed_list:
         state = method.init(seed, _needed(arm, seed, folder, job))
-        after, found = method.advance(state, arm.protocol.iterations)
+        after, records = method.advance(state, arm.protocol.iterations)
         if method.answers != "draws":
             add(draws, tuple(value for _, value in sorted(method.result(after).items())))
-            queries.append(int(found["queries"].sum()))
+            queries.append(int(records["queries"].sum()))
             moves.append(0)
             handed = method.estimates(after)
             level.append(float(np.mean(handed.get("mean", next(iter(handed.values()))))))
             continue
         first = next(state[name] for name in ("theta", "x", "phi") if name in state)
         add(setup, first)
-        if "actual" in found:  # on a graph queries are told by update, too
-            del found["queries"]
-        for name in sorted(found.keys() - {"seconds"}):  # which luck decides
-            add(draws, found[name])
-        made, moved = _counts(found, first)
-        queries.append(made)
+        if "actual" in records:  # on a graph queries are told by update, too
+            del records["queries"]
+        for name in sorted(records.keys() - {"seconds"}):  # which luck decides
+            add(draws, records[name])
+        spent, moved = _counts(records, first)
+        queries.append(spent)
         moves.append(moved)
-        density = next(found[name] for name in ("log_joint", "energy", "theta") if name in found)
+        density = next(records[name] for name in ("log_joint", "energy", "theta") if name in records)
         level.append(float(density[arm.protocol.burn_in :].mean()))
     return Measured(setup.hexdigest()[:16], draws.hexdigest()[:16], queries, moves, level)
 
 
-def _counts(found: dict[str, np.ndarray], first: np.ndarray) -> tuple[int, int]:
+def _counts(records: dict[str, np.ndarray], first: np.ndarray) -> tuple[int, int]:
     """Queries and moves of one chain."""
-    if "queries" in found:
-        steps = np.diff(found["theta"], axis=0, prepend=first[None])
-        return int(found["queries"].sum()), int((steps != 0).any(axis=1).sum())
+    if "queries" in records:
+        steps = np.diff(records["theta"], axis=0, prepend=first[None])
+        return int(records["queries"].sum()), int((steps != 0).any(axis=1).sum())
     per_sweep = first.size
-    return round(float(found["actual"].sum()) * per_sweep), round(float(found["changed"].sum()) * per_sweep)
+    queries, moves = (round(float(records[name].sum()) * per_sweep) for name in ("actual", "changed"))
+    return queries, moves
 
 
 def add(digest: Any, tree: Any) -> None:

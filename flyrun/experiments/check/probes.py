@@ -46,8 +46,8 @@ def probes() -> dict[str, Arm]:
 def graph_probes() -> dict[str, Arm]:
     """The exact updates of one variable, on an Ising model of 2 × 2 variables that lean to one another."""
     length = (f"protocol.iterations={SWEEPS}", "protocol.burn_in=100", "protocol.thin=1")
-    words = ["dataset=lattice", "dataset.rows=2", "dataset.columns=2", "model=ising", "model.beta=0.4"]
-    return {name: compose_job([*words, *length, f"sampler={name}"]).arms[0] for name in _GRAPHS}
+    overrides = ["dataset=lattice", "dataset.rows=2", "dataset.columns=2", "model=ising", "model.beta=0.4"]
+    return {name: compose_job([*overrides, *length, f"sampler={name}"]).arms[0] for name in _GRAPHS}
 
 
 class Enumerated:
@@ -81,10 +81,10 @@ def probe(say: Callable[[str], object]) -> int:
     return bad
 
 
-def _told(say: Callable[[str], object], name: str, arm: Arm, passed: bool, said: str) -> bool:
+def _told(say: Callable[[str], object], name: str, arm: Arm, passed: bool, figures: str) -> bool:
     """Print a verdict; whether the probe failed."""
     verdict = "right" if passed else "DIFFERS"
-    say(f"{name}, {CHAINS} seeds of {arm.protocol.iterations:,}: {verdict}, {said}")
+    say(f"{name}, {CHAINS} seeds of {arm.protocol.iterations:,}: {verdict}, {figures}")
     return not passed
 
 
@@ -92,5 +92,5 @@ def judged(method: Any, truth: Any) -> tuple[bool, str]:
     """Whether a method's moments are those of a Truth or Enumerated, and the figures."""
     level = LEVEL / _COMPARISONS
     p, seen = by_seeds(answers(method)[0], truth, level)
-    said = f"least p = {p:.1g} of {level:.0e}; a mean off by {seen:.2g} sd would show"
-    return p >= level and seen < VISIBLE, said
+    figures = f"least p = {p:.1g} of {level:.0e}; a mean off by {seen:.2g} sd would show"
+    return p >= level and seen < VISIBLE, figures

@@ -53,17 +53,17 @@ def check(
     chosen = _chosen(names)
     stored = {name: _read(folder / f"{name}.json") for name in chosen}
     here, began = machine(), time.perf_counter()
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     kinds: list[str] = []
     for name, arms in _measured(chosen, workers):
-        found[name] = arms
+        measured[name] = arms
         console.print(f"{name}: {len(arms)} arms, {time.perf_counter() - began:.0f} s so far", style="dim")
-    comparisons = sum(len(arms) for arms in found.values()) * len(judge.STATISTICS)
+    comparisons = sum(len(arms) for arms in measured.values()) * len(judge.STATISTICS)
     for name in chosen:
         if update:
-            _update(folder / f"{name}.json", name, stored[name], found[name], here, say)
+            _update(folder / f"{name}.json", name, stored[name], measured[name], here, say)
         else:
-            kinds += _tell(name, stored[name], found[name], here, comparisons, say, apart)
+            kinds += _tell(name, stored[name], measured[name], here, comparisons, say, apart)
     bad = sum(kind in (judge.DIFFERS, judge.NEW) for kind in kinds)
     if {judge.ALIKE, judge.DIFFERS} & set(kinds):  # bits do not tell what is right, short chains hardly
         bad += probe(say)
@@ -92,15 +92,15 @@ def _measured(names: Sequence[str], workers: int) -> Iterator[tuple[str, dict[st
 
 
 def _tell(
-    name: str, stored: dict, found: dict, here: dict, comparisons: int, say: Callable, apart: str
+    name: str, stored: dict, measured: dict, here: dict, comparisons: int, say: Callable, apart: str
 ) -> list[str]:
     """Print the verdicts on an experiment's arms; their kinds."""
     if stored.get("machine") != here:
         apart = "the processor or a library is another"
     arms = stored.get("arms", {}) if stored.get("overrides") == overrides(name) else {}
     gone = judge.Verdict(judge.NEW, "is stored, but the experiment has no such arm")
-    verdicts = {arm: judge.judge(arms.get(arm), found[arm], apart, comparisons) for arm in found}
-    verdicts |= {arm: gone for arm in arms if arm not in found}
+    verdicts = {arm: judge.judge(arms.get(arm), measured[arm], apart, comparisons) for arm in measured}
+    verdicts |= {arm: gone for arm in arms if arm not in measured}
     kinds = [verdict.kind for verdict in verdicts.values()]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     say(f"{name}: {counts}")
@@ -110,15 +110,15 @@ def _tell(
     return kinds
 
 
-def _update(path: Path, name: str, stored: dict, found: dict, here: dict, say: Callable) -> None:
+def _update(path: Path, name: str, stored: dict, measured: dict, here: dict, say: Callable) -> None:
     """Store what was found, and print how it differs from what was stored."""
     old = stored.get("arms", {})
-    for arm in {**found, **old}:
-        both = arm in old and arm in found
-        said = judge.changes(old[arm], found[arm]) if both else "gone" if arm in old else "new"
-        if said != "nothing":
-            say(f"{name}, {arm}: {said}")
-    entry = {"format": FORMAT, "machine": here, "overrides": overrides(name), "arms": found}
+    for arm in {**measured, **old}:
+        both = arm in old and arm in measured
+        changes = judge.changes(old[arm], measured[arm]) if both else "gone" if arm in old else "new"
+        if changes != "nothing":
+            say(f"{name}, {arm}: {changes}")
+    entry = {"format": FORMAT, "machine": here, "overrides": overrides(name), "arms": measured}
     if entry == stored:
         say(f"{name}: nothing changed")
         return

@@ -32,7 +32,7 @@ def read(wanted: str, measured: Path) -> Committed:
 
 def _read(wanted: str, measured: Path) -> Committed:
     revision, _, result = wanted.partition(":")
-    around = next(one for one in (measured.resolve(), *measured.resolve().parents) if one.is_dir())
+    around = next(folder for folder in (measured.resolve(), *measured.resolve().parents) if folder.is_dir())
     answer = git.ask(around, "rev-parse", "--show-toplevel")
     if answer.returncode:
         raise NoRevisionError(f"nor a commit: {around} lies in no git checkout")

@@ -98,13 +98,13 @@ def compare(
         raise ConfigError(f"out={out}: must end in .md or .csv")
     sides = read(a, results_dir), read(b, results_dir)
     pairs = _pairs(*sides)
-    differences = judged([one for pair in pairs for one in _differences(sides, pair, margin)], level)
+    differences = judged([row for pair in pairs for row in _differences(sides, pair, margin)], level)
     if not differences:
         raise ConfigError(f"compare {a} {b}: no metric is known on both sides; finish the runs first")
-    several = len({one.experiment for one in differences}) > 1
-    shown = [one for one in differences if all_rows or one.verdict not in _UNCHANGED]
+    several = len({row.experiment for row in differences}) > 1
+    shown = [row for row in differences if all_rows or row.verdict not in _UNCHANGED]
     lines = [f"A: {sides[0].place}", f"B: {sides[1].place}"]
-    counts, compared = _counts(differences, len(shown)), {(one.experiment, one.arm) for one in shown}
+    counts, compared = _counts(differences, len(shown)), {(row.experiment, row.arm) for row in shown}
     remarks = [counts, _meaning(shown, level, margin), *_remarks(sides, pairs, compared)]
     views = [_view(shown, several)] if shown else []
     for line in lines:
@@ -145,10 +145,10 @@ def _pairs(a: Side, b: Side) -> list[tuple[Arm, Arm]]:
     return common
 
 
-def _contrast(one: dict[str, Any], two: dict[str, Any], keys: Iterable[str]) -> str:
+def _contrast(a: dict[str, Any], b: dict[str, Any], keys: Iterable[str]) -> str:
     """The first of these values that is known on both sides and differs: "n_data 7, 8"; "" for none."""
     for key in keys:
-        ours, theirs = one.get(key), two.get(key)
+        ours, theirs = a.get(key), b.get(key)
         if ours is not None and theirs is not None and ours != theirs:
             return f"{key} {_show(ours)}, {_show(theirs)}"
     return ""
@@ -156,11 +156,9 @@ def _contrast(one: dict[str, Any], two: dict[str, Any], keys: Iterable[str]) -> 
 
 def _incomparable(sides: tuple[Side, Side], pair: tuple[Arm, Arm]) -> str:
     """Why an arm's metrics get no verdict: other data, posteriors or lengths; "" where they do."""
-    one, two = (side.rows[arm] for side, arm in zip(sides, pair, strict=True))
+    a, b = (side.rows[arm] for side, arm in zip(sides, pair, strict=True))
     ours, theirs = (flat(side.problems.get(arm) or {}) for side, arm in zip(sides, pair, strict=True))
-    return (
-        _contrast(one, two, _SAME_DATA) or _contrast(ours, theirs, ours) or _contrast(one, two, _SAME_LENGTH)
-    )
+    return _contrast(a, b, _SAME_DATA) or _contrast(ours, theirs, ours) or _contrast(a, b, _SAME_LENGTH)
 
 
 def _untimed(cpus: tuple[set[Any], set[Any]], runs: list[int]) -> str:
@@ -217,21 +215,21 @@ def judged(differences: list[Difference], level: float) -> list[Difference]:
     probability at most `level`. A difference that is sure is reported even inside the margin: how small it is
     stands beside it, and counts without spread differ surely or not at all.
     """
-    known = sorted((one.p, place) for place, one in enumerate(differences) if not math.isnan(one.p))
-    verdicts = [_without_luck(one) or ("same" if one.p_same <= level else "undecided") for one in differences]
+    known = sorted((row.p, place) for place, row in enumerate(differences) if not math.isnan(row.p))
+    verdicts = [_without_luck(row) or ("same" if row.p_same <= level else "undecided") for row in differences]
     for rank, (p, place) in enumerate(known):
         if p > level / (len(known) - rank):
             break
         more_is_better = METRICS[differences[place].metric][1]
         verdicts[place] = "better" if (differences[place].value > 0) == more_is_better else "worse"
-    return [replace(one, verdict=verdict) for one, verdict in zip(differences, verdicts, strict=True)]
+    return [replace(row, verdict=verdict) for row, verdict in zip(differences, verdicts, strict=True)]
 
 
-def _without_luck(one: Difference) -> str:
+def _without_luck(row: Difference) -> str:
     """The verdict that no test has to find; "" for one that has to be tested."""
-    if one.identical and (not one.why or one.metric in _TIMES):
+    if row.identical and (not row.why or row.metric in _TIMES):
         return "identical"
-    return "not compared" if one.why else ""
+    return "not compared" if row.why else ""
 
 
 _LEGEND = """
@@ -253,15 +251,15 @@ each side on, as in `flyrun compare a,again b,again_b`.
 
 def _meaning(shown: list[Difference], level: float, margin: float) -> str:
     """What the columns and verdicts mean."""
-    undecided = any(one.verdict == "undecided" for one in shown)
-    one_run = _ONE_RUN if any(one.why == _ONE_RUN for one in shown) else ""
+    undecided = any(row.verdict == "undecided" for row in shown)
+    one_run = _ONE_RUN if any(row.why == _ONE_RUN for row in shown) else ""
     (line,) = words.lines(_LEGEND, level=level, margin=margin, undecided=undecided, one_run=one_run)
     return line
 
 
 def _counts(differences: list[Difference], shown: int) -> str:
     """How often each verdict was found."""
-    kinds = [one.verdict for one in differences]
+    kinds = [row.verdict for row in differences]
     counts = ", ".join(f"{kinds.count(kind):,} {kind}" for kind in VERDICTS if kind in kinds)
     hidden = "" if shown == len(kinds) else "; what is the same is left out (all: --all)"
     return f"{counts}{hidden}."
@@ -309,13 +307,13 @@ def _show(value: Any) -> str:
 
 def _view(differences: list[Difference], several: bool) -> View:
     rows, last = [], ""
-    for one in differences:
-        arm = f"{one.experiment} / {one.arm}" if several else one.arm
-        difference = plus_minus(one.value, one.se) if one.se > 0 else number(one.value)
-        sign = "+" if one.value > 0 else ""
-        relative = f"{one.value / abs(one.a[0]):+.1%}" if one.a[0] else NOTHING
-        cells = METRICS[one.metric][0], plus_minus(*one.a), plus_minus(*one.b), sign + difference, relative
-        verdict = f"{one.verdict}: {one.why}" if one.verdict == "not compared" else one.verdict
+    for row in differences:
+        arm = f"{row.experiment} / {row.arm}" if several else row.arm
+        size = plus_minus(row.value, row.se) if row.se > 0 else number(row.value)
+        sign = "+" if row.value > 0 else ""
+        relative = f"{row.value / abs(row.a[0]):+.1%}" if row.a[0] else NOTHING
+        cells = METRICS[row.metric][0], plus_minus(*row.a), plus_minus(*row.b), sign + size, relative
+        verdict = f"{row.verdict}: {row.why}" if row.verdict == "not compared" else row.verdict
         rows.append(("" if arm == last else arm, *cells, verdict))
         last = arm
     header = ("arm", "metric", "A", "B", "B - A", "relative", "verdict")
@@ -332,10 +330,10 @@ def _markdown(lines: list[str], views: list[View], remarks: list[str]) -> str:
 def _csv(differences: list[Difference]) -> str:
     rows = [
         {
-            "experiment": one.experiment, "arm": one.arm, "metric": one.metric, "a": one.a[0],
-            "a_sd": one.a[1], "b": one.b[0], "b_sd": one.b[1], "difference": one.value, "se": one.se,
-            "p": one.p, "p_same": one.p_same, "verdict": one.verdict, "why": one.why,
+            "experiment": row.experiment, "arm": row.arm, "metric": row.metric, "a": row.a[0],
+            "a_sd": row.a[1], "b": row.b[0], "b_sd": row.b[1], "difference": row.value, "se": row.se,
+            "p": row.p, "p_same": row.p_same, "verdict": row.verdict, "why": row.why,
         }
-        for one in differences
+        for row in differences
     ]  # fmt: skip
     return pd.DataFrame(rows, dtype=object).to_csv(index=False)

@@ -38,7 +38,7 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
     sources = [
         run_dir / "report.md",
         run_dir / "table.csv",
-        *(one for one in report.files if one.suffix == ".png"),
+        *(file for file in report.files if file.suffix == ".png"),
     ]
     targets = [folder / source.relative_to(run_dir) for source in sources]
     with files.writing(folder):
@@ -69,5 +69,5 @@ def as_text(command: str, by_arm: settings.Settings) -> str:
 
     by_arm: those that decide the draws, as a cell's key does.
     """
-    alike, own = settings.split(by_arm)
-    return json.dumps({"command": command, "all": alike, "arms": own}, indent=1, ensure_ascii=False) + "\n"
+    alike, each = settings.split(by_arm)
+    return json.dumps({"command": command, "all": alike, "arms": each}, indent=1, ensure_ascii=False) + "\n"

@@ -63,7 +63,7 @@ def read(wanted: str, results_dir: str) -> Side:
     one is none of these, or damaged.
     """
     whole = Path(wanted).expanduser().exists()
-    first, *others = (_read(one, results_dir) for one in ([wanted] if whole else wanted.split(",")))
+    first, *others = (_read(name, results_dir) for name in ([wanted] if whole else wanted.split(",")))
     place = ", ".join(str(side.place) for side in (first, *others))
     return replace(first, place=place, repeats=tuple(side.rows for side in others))
 
@@ -124,7 +124,7 @@ def _commit(committed: commits.Committed) -> Side:
         table, origin = _parsed(text, Path(path).suffix, f"{path} in {committed.name}")
         rows |= table
         origins.append(origin)
-    shared = {key: one for key, one in origins[0].items() if all(o.get(key) == one for o in origins)}
+    shared = {key: value for key, value in origins[0].items() if all(o.get(key) == value for o in origins)}
     return Side(committed.name, rows, {}, shared)
 
 

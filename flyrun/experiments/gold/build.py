@@ -22,7 +22,7 @@ GRID = 801
 
 
 def make(
-    words: list[str],
+    overrides: list[str],
     draws: int = 40_000,
     by: str = "importance",
     chain: dict[str, Any] | None = None,
@@ -35,19 +35,19 @@ def make(
     """
     started = time.perf_counter()
     chain = chain or {}
-    own = [
+    method = (
         *chain.get("words", CHAIN),
         "protocol.init=map",
         "protocol.burn_in=2000",
         "protocol.iterations=4000",
-    ]
-    arm = arm_of(words)
+    )
+    arm = arm_of(overrides)
     problem = bind(arm, setup_folder(), needs_map=True)
     classes = classes_of(arm, problem)
     with one_blas_thread():
         if by == "grid":
             theta, log_weight, log_likelihood, cell = grid_moments.weigh(arm, problem, GRID)
-            found, k, said = (
+            moments, k, how = (
                 grid_moments.moments(theta, log_weight, cell),
                 0.0,
                 f"grid of {GRID} points a coordinate",
@@ -55,12 +55,12 @@ def make(
             coarse, coarse_weight, _, cell = grid_moments.weigh(arm, problem, GRID // 2)
             other = grid_moments.moments(coarse, coarse_weight, cell)
             # what two grids differ by stands for their error, and what a double holds
-            found, other = (
-                one._replace(
-                    mean_se=np.abs(found.mean - other.mean) + 1e-12 * np.sqrt(found.variance),
-                    variance_se=np.abs(found.variance - other.variance) + 1e-12 * found.variance,
+            moments, other = (
+                estimate._replace(
+                    mean_se=np.abs(moments.mean - other.mean) + 1e-12 * np.sqrt(moments.variance),
+                    variance_se=np.abs(moments.variance - other.variance) + 1e-12 * moments.variance,
                 )
-                for one in (found, other)
+                for estimate in (moments, other)
             )
             share = np.exp(log_weight - log_weight.max())
             likelihood = (float(share @ log_likelihood / share.sum()), 0.0)
@@ -69,33 +69,33 @@ def make(
             name, proposal, part, k = best
             echo(f"proposal: {name}; effective share {part:.2f}, k̂ {k:.2f}")
             weighed = recipe.weigh(arm, problem, proposal, draws, seed=2)
-            found = recipe.moments(weighed, classes)
+            moments = recipe.moments(weighed, classes)
             second = (rest or [best])[0][1]
             other = recipe.moments(recipe.weigh(arm, problem, second, draws // 2, seed=5), classes)
             theta, log_weight = weighed.theta, weighed.log_weight
             likelihood = recipe.expectation(weighed, weighed.log_likelihood)
             k = recipe.pareto_k(log_weight)
             share = f"effective share {weighed.share:.2f}"
-            said = f"importance sampling, {draws:,} draws in antithetic pairs, {name}; {share}"
+            how = f"importance sampling, {draws:,} draws in antithetic pairs, {name}; {share}"
         echo(
-            f"log Z {found.log_z:.4f} ± {found.log_z_se:.4f}; "
+            f"log Z {moments.log_z:.4f} ± {moments.log_z_se:.4f}; "
             f"E log likelihood {likelihood[0]:.3f} ± {likelihood[1]:.3f}"
         )
         coordinates = free(theta, classes)
-        kurtosis, quantiles = recipe.shape(coordinates, np.exp(log_weight - log_weight.max()), found.mean)
+        kurtosis, quantiles = recipe.shape(coordinates, np.exp(log_weight - log_weight.max()), moments.mean)
         stored = min(DRAWS, MOST_BYTES // (4 * coordinates.shape[1]))
         picked = recipe.resampled(coordinates, np.exp(log_weight - log_weight.max()), stored)
-    exact = certify.chain(arm_of(words, tuple(own)), setup_folder(), chain.get("iterations", 20_000), classes)
-    checks = certify.checks(found, other, k, exact)
+    exact = certify.chain(arm_of(overrides, method), setup_folder(), chain.get("iterations", 20_000), classes)
+    checks = certify.checks(moments, other, k, exact)
     facts = {
         "settings": settings_of(arm),
-        "log_z": found.log_z, "log_z_se": found.log_z_se,
+        "log_z": moments.log_z, "log_z_se": moments.log_z_se,
         "log_likelihood": likelihood[0], "log_likelihood_se": likelihood[1],
-        "recipe": said, "n_data": len(problem.features.rows), "n_predictors": classes,
-        "certificate": {check.name: check.said for check in checks},
+        "recipe": how, "n_data": len(problem.features.rows), "n_predictors": classes,
+        "certificate": {check.name: check.figures for check in checks},
     }  # fmt: skip
     gold = Gold(
-        found.mean, found.variance, found.mean_se, found.variance_se, kurtosis, quantiles,
+        moments.mean, moments.variance, moments.mean_se, moments.variance_se, kurtosis, quantiles,
         picked.astype(np.float32), store.sketch(problem.dataset.features, problem.dataset.target), facts,
     )  # fmt: skip
     means, variances = gold.floors
@@ -114,7 +114,7 @@ def build(name: str, out: Path | None = None, echo: Callable[[str], object] = pr
     given = {key: entry[key] for key in ("draws", "by", "chain") if key in entry}
     gold, checks = make(entry["problem"], echo=echo, **given)
     for check in checks:
-        echo(f"{'holds' if check.holds else 'FAILS'}  {check.name}: {check.said}")
+        echo(f"{'holds' if check.holds else 'FAILS'}  {check.name}: {check.figures}")
     if not all(check.holds for check in checks):
         echo(f"{path}: not written, for the reference is not certified")
         return path, False

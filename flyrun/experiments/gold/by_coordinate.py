@@ -50,12 +50,12 @@ def _log_densities(problem: Problem, penalty: Penalty, theta: np.ndarray) -> np.
     size = theta.shape[1]
     seen = (problem.features.rows != 0).argmax(axis=1)
     constant = float(log_priors(problem.prior, np.zeros((1, size)))[0]) / size
-    found = constant - 0.5 * penalty.ridge * theta**2 - penalty.rate * np.abs(theta)
+    log_density = constant - 0.5 * penalty.ridge * theta**2 - penalty.rate * np.abs(theta)
     every = slice(0, len(seen))
     for g, at in enumerate(theta):
         eta = passes.block_predictors(problem.model, problem.features, at, every)
-        found[g] += np.bincount(seen, passes.values_and_slopes(problem.model, eta)[0], size)
-    return found
+        log_density[g] += np.bincount(seen, passes.values_and_slopes(problem.model, eta)[0], size)
+    return log_density
 
 
 def _summed(theta: np.ndarray, log_p: np.ndarray, step: np.ndarray) -> Moments:

@@ -22,12 +22,12 @@ class Check(NamedTuple):
 
     name: str
     holds: bool
-    said: str
+    figures: str
 
 
-def agreement(one: Any, other: Any) -> tuple[float, float]:
+def agreement(first: Any, other: Any) -> tuple[float, float]:
     """Root mean square and largest |z| of two estimates' means."""
-    z = (one.mean - other.mean) / np.hypot(one.mean_se, other.mean_se)
+    z = (first.mean - other.mean) / np.hypot(first.mean_se, other.mean_se)
     return float(np.sqrt(np.mean(z**2))), float(np.abs(z).max())
 
 
@@ -62,17 +62,17 @@ def hotelling(draws: np.ndarray, mean: np.ndarray, mean_se: np.ndarray) -> float
     return float(min(1.0, size * 2 * stats.t.sf(np.abs(z).max(), n - 1)))
 
 
-def checks(found: Any, other: Any, k: float, draws: np.ndarray) -> list[Check]:
+def checks(moments: Any, other: Any, k: float, draws: np.ndarray) -> list[Check]:
     """All of them. found, other: moments by two proposals; k: of the first; draws: an exact chain's."""
-    rms, largest = agreement(found, other)
-    p = hotelling(draws, found.mean, found.mean_se)
-    sd = np.sqrt(found.variance)
+    rms, largest = agreement(moments, other)
+    p = hotelling(draws, moments.mean, moments.mean_se)
+    sd = np.sqrt(moments.variance)
     # where the chain sees least: in the coordinate that it moves through most slowly
     slowest = int(
         np.argmax(np.array([part.mean(axis=0) for part in np.array_split(draws, 40)]).std(axis=0) / sd)
     )
-    planted = found._replace(mean=found.mean + PLANTED * sd * (np.arange(len(sd)) == slowest))
-    by_other, by_chain = agreement(planted, other)[1], hotelling(draws, planted.mean, found.mean_se)
+    planted = moments._replace(mean=moments.mean + PLANTED * sd * (np.arange(len(sd)) == slowest))
+    by_other, by_chain = agreement(planted, other)[1], hotelling(draws, planted.mean, moments.mean_se)
     return [
         Check("pareto_k", k < 0.5, f"k̂ = {k:.2f} < 0.5"),
         Check(

@@ -38,7 +38,7 @@ def _at(
     arm: Arm, problem: Problem, low: np.ndarray, high: np.ndarray, points: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     axes = [np.linspace(a, b, points) for a, b in zip(low, high, strict=True)]
-    theta = np.stack([one.ravel() for one in np.meshgrid(*axes, indexing="ij")], axis=1)
+    theta = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     prior, likelihood = log_densities(arm, problem, theta)
     return theta, prior + likelihood, likelihood
 

@@ -74,17 +74,17 @@ def proposals(arm: Arm, problem: Problem) -> list[tuple[str, Proposal, float, fl
 
     for name, freedom in CANDIDATES:
         with contextlib.suppress(FlyrunError, np.linalg.LinAlgError):
-            made, state, _ = near(with_sampler(arm, name), problem, PASSES)
-            attempt(made.answer(state), freedom, name)
-    if tried and max(one[2] for one in tried) < POOR:
-        tried.sort(key=lambda one: one[2])
+            method, state, _ = near(with_sampler(arm, name), problem, PASSES)
+            attempt(method.answer(state), freedom, name)
+    if tried and max(trial[2] for trial in tried) < POOR:
+        tried.sort(key=lambda trial: trial[2])
         for k in range(ROUNDS):
             attempt(_adapted(arm, problem, tried[-1][1], k), 100.0, f"{k + 1} times adapted")
-    good = sorted((one for one in tried if one[3] < HIGH_K), key=lambda one: -one[2])
+    good = sorted((trial for trial in tried if trial[3] < HIGH_K), key=lambda trial: -trial[2])
     if not good:
-        told = "; ".join(f"{name}: k̂ = {k:.2f}" for name, _, _, k in tried)
+        k_hats = "; ".join(f"{name}: k̂ = {k:.2f}" for name, _, _, k in tried)
         raise FlyrunError(
-            f"no proposal is close enough to the posterior ({told}); its reference cannot be made so"
+            f"no proposal is close enough to the posterior ({k_hats}); its reference cannot be made so"
         )
     return good
 
@@ -136,16 +136,16 @@ def moments(weighed: Weighed, classes: int) -> Moments:
     variance = second - first**2
     # what each batch adds to the ratios, to first order
     by_batch = np.stack([part.mean(axis=0) for part in np.array_split(rest, BATCHES)]) / z
-    one, u, u2 = by_batch[:, :1], by_batch[:, 1 : dim + 1], by_batch[:, dim + 1 :]
-    off_first = u - first * one
-    off_variance = u2 - second * one - 2 * first * off_first
+    share, u, u2 = by_batch[:, :1], by_batch[:, 1 : dim + 1], by_batch[:, dim + 1 :]
+    off_first = u - first * share
+    off_variance = u2 - second * share - 2 * first * off_first
     return Moments(
         centre + sd * first,
         sd**2 * variance,
         sd * _se(off_first),
         sd**2 * _se(off_variance),
         float(top + np.log(z)),
-        float(_se(one)[0]),
+        float(_se(share)[0]),
     )
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from flyrun.experiments.models.problem import Problem
 
 
-def arm_of(words: list[str], more: tuple[str, ...] = ("sampler=laplace",)) -> Arm:
+def arm_of(overrides: list[str], more: tuple[str, ...] = ("sampler=laplace",)) -> Arm:
     """The arm of a problem's words and a method's."""
     from flyrun.experiments.config.compose import compose_job  # late: hydra, which a report does without
 
-    return compose_job([*words, *more]).arms[0]
+    return compose_job([*overrides, *more]).arms[0]
 
 
 def settings_of(arm: Arm) -> dict[str, Any]:

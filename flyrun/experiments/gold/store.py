@@ -126,8 +126,8 @@ def sketch(features: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 def check_data(gold: Gold, dataset: Dataset, name: str) -> None:
     """DataError unless the features are those that the reference is of."""
-    found = sketch(dataset.features, dataset.target)
-    if found.shape != gold.sketch.shape or np.abs(found - gold.sketch).max() > _ALIKE * max(
+    sketched = sketch(dataset.features, dataset.target)
+    if sketched.shape != gold.sketch.shape or np.abs(sketched - gold.sketch).max() > _ALIKE * max(
         1.0, np.abs(gold.sketch).max()
     ):
         raise DataError(
@@ -138,7 +138,7 @@ def check_data(gold: Gold, dataset: Dataset, name: str) -> None:
 
 def matching(settings: dict[str, Any]) -> str:
     """The reference of an arm's dataset, model and prior, by their settings; "" where there is none."""
-    own = {group: settings.get(group, {}) for group in ("dataset", "model", "prior")}
-    data = f"dataset={own['dataset'].get('name')}"
-    near = [name for name, one in registry().items() if data in one["problem"]]
-    return next((name for name in near if load(name).facts["settings"] == own), "")
+    problem = {group: settings.get(group, {}) for group in ("dataset", "model", "prior")}
+    data = f"dataset={problem['dataset'].get('name')}"
+    near = [name for name, row in registry().items() if data in row["problem"]]
+    return next((name for name in near if load(name).facts["settings"] == problem), "")

@@ -31,7 +31,7 @@ class Expected:
     """
 
     name: str
-    words: str
+    overrides: str
     candidates: float | None
     acceptance: float | None
     queries: float
@@ -70,7 +70,7 @@ class _Planner:
         self.alone = problem.model.n_predictors == 1
 
     def all(self) -> list[Expected]:
-        found, passes = [], {}
+        methods, passes = [], {}
         for order in (1, 2, 3):
             if order in self.orders:
                 self.setup.surrogate(order), self.setup.remainder(order)
@@ -80,31 +80,31 @@ class _Planner:
         self.ahead = self._height(max(passes), self.there)
         if self.alone and 3 in self.orders:
             exact, repeats = self._acceptance(True)
-            words, cost = "sampler=pcn acceptance=exact", self.problem.fit.queries + 2 * self.n_data
-            found.append(Expected("independence", words, None, exact, self.n_data * repeats, cost))
+            overrides, cost = "sampler=pcn acceptance=exact", self.problem.fit.queries + 2 * self.n_data
+            methods.append(Expected("independence", overrides, None, exact, self.n_data * repeats, cost))
         for name, order in (("smh", 2), ("tuna", 2), ("mh_ss", 2), ("mh_ss", 3)):
             if order in passes:
-                words = f"sampler=pcn acceptance={name} acceptance.order={order}"
-                found.append(self._thinned(name, order, True, words, passes[order]))
+                overrides = f"sampler=pcn acceptance={name} acceptance.order={order}"
+                methods.append(self._thinned(name, order, True, overrides, passes[order]))
         for order in (2, 3):
             if order in passes:
-                words = f"sampler=surrogate_transition acceptance=mh_ss acceptance.order={order}"
+                overrides = f"sampler=surrogate_transition acceptance=mh_ss acceptance.order={order}"
                 # on the way to the test the surrogate of this order has had its say
                 left = order < max(passes)
-                found.append(self._thinned("mh_ss", order, left, words, passes[order]))
+                methods.append(self._thinned("mh_ss", order, left, overrides, passes[order]))
         for order in (1, 2):
             if self.alone and self.arm.prior.smooth and 3 in self.orders:
-                found.append(self._zigzag(order, passes[order] + self.n_data))
-        return sorted(found, key=lambda one: one.queries)
+                methods.append(self._zigzag(order, passes[order] + self.n_data))
+        return sorted(methods, key=lambda method: method.queries)
 
     def _height(self, order: int, phis: np.ndarray) -> np.ndarray:
         """log of prior × surrogate over N(0, I), (G,)."""
-        made = self.setup.surrogate(order)
+        surrogate = self.setup.surrogate(order)
         heights = np.empty(len(phis))
-        _heights(made, np.ascontiguousarray(phis), heights)
+        _heights(surrogate, np.ascontiguousarray(phis), heights)
         return (
             heights
-            + log_priors(self.problem.prior, made.mean + phis @ made.colour.T)
+            + log_priors(self.problem.prior, surrogate.mean + phis @ surrogate.colour.T)
             + 0.5 * (phis**2).sum(1)
         )
 
@@ -119,12 +119,12 @@ class _Planner:
         weight /= weight.sum()
         return float(weight @ each), float(weight @ ((2.0 - each) / each))
 
-    def _thinned(self, name: str, order: int, left: bool, words: str, setup: int) -> Expected:
+    def _thinned(self, name: str, order: int, left: bool, overrides: str, setup: int) -> Expected:
         """left: whether the test is of what the posterior is over the Gaussian, too."""
         bounds = self.setup.remainder(order)
         distance = np.empty(DRAWS)
-        made = self.setup.surrogate(order)
-        theta, proposal = (made.mean + phis @ made.colour.T for phis in (self.here, self.there))
+        surrogate = self.setup.surrogate(order)
+        theta, proposal = (surrogate.mean + phis @ surrogate.colour.T for phis in (self.here, self.there))
         _reaches(bounds.bounds, theta, proposal, self.here, self.there, distance)
         read = mean = np.minimum(bounds.total * distance, self.n_data)
         counts = self.rng.poisson(mean)
@@ -138,9 +138,9 @@ class _Planner:
                 read = -np.expm1(-chance * mean) / chance
             else:
                 acceptance, repeats = self._acceptance(left, logs)
-        label = "surrogate_transition" if "transition" in words else name
+        label = "surrogate_transition" if "transition" in overrides else name
         queries, name = 2.0 * float(read.mean()), f"{label}, order {order}"
-        return Expected(name, words, queries / 2.0, acceptance, queries * repeats, setup)
+        return Expected(name, overrides, queries / 2.0, acceptance, queries * repeats, setup)
 
     def _factors(
         self, name: str, order: int, bounds: Remainder, distance: np.ndarray, counts: np.ndarray
@@ -149,8 +149,8 @@ class _Planner:
         which = np.repeat(np.arange(DRAWS), counts)
         share = bounds.weights / bounds.total
         n = self.rng.choice(self.n_data, size=len(which), p=share)
-        module, model, made = self.setup.module, self.problem.model, self.setup.surrogate(order)
-        first = module.derivative(model, made.predictors, order + 1)[n] / factorial(order + 1)
+        module, model, surrogate = self.setup.module, self.problem.model, self.setup.surrogate(order)
+        first = module.derivative(model, surrogate.predictors, order + 1)[n] / factorial(order + 1)
         first = first * self.setup.roots_of_leverages[n] ** (order + 1)
         here, there = self.rng.standard_normal((2, len(n)))
         room = bounds.weights[n] * distance[which]
@@ -163,26 +163,26 @@ class _Planner:
         with np.errstate(divide="ignore"):
             logs = np.where(kept, np.log(back) - np.log(np.where(kept, forward, 1.0)), 0.0)
             stays = np.log(1.0 - np.maximum(0.0, excess))
-        logs, stays = (np.bincount(which, weights=one, minlength=DRAWS) for one in (logs, stays))
+        logs, stays = (np.bincount(which, weights=values, minlength=DRAWS) for values in (logs, stays))
         return logs, stays
 
     def _zigzag(self, order: int, setup: int) -> Expected:
         # the bound holds Σ_n c_n Σ_i|x̃_ni|; a whitened row's absolute values add up to √(2P/π) of its length
         size, roots = self.here.shape[1], self.setup.roots_of_leverages
-        made: Surrogate = self.setup.surrogate(order)
+        surrogate: Surrogate = self.setup.surrogate(order)
         module, model = self.setup.module, self.problem.model
-        kappa = module.remainder_constants(model, made.predictors, order, True)
+        kappa = module.remainder_constants(model, surrogate.predictors, order, True)
         wide = sqrt(2.0 * size / np.pi)
         looks = float((kappa * roots ** (order + 1)).sum()) / order * wide
         looks *= float(((self.here**2).sum(axis=1) ** (0.5 * order)).mean())
         # how often data flip a coordinate in vain, beyond what their sum asks for: half of what they push by,
         # |f''δ| or |½f'''δ²| with δ ~ N(0, s_n²), less the push of all together
-        each = np.abs(module.derivative(model, made.predictors, order + 1)) * roots**order
+        each = np.abs(module.derivative(model, surrogate.predictors, order + 1)) * roots**order
         each *= sqrt(2.0 / np.pi) if order == 1 else 0.5
-        together = sqrt(2.0 / np.pi) * float(np.trace(made.bend)) / size if order == 1 else 0.0
+        together = sqrt(2.0 / np.pi) * float(np.trace(surrogate.bend)) / size if order == 1 else 0.0
         vain = max(0.0, 0.5 * (wide / size * float((each * roots).sum()) - together))
-        words = f"sampler=zigzag sampler.order={order} protocol.init=map"
-        return Expected(f"zigzag, order {order}", words, looks, None, looks * zigzag_time(vain), setup)
+        overrides = f"sampler=zigzag sampler.order={order} protocol.init=map"
+        return Expected(f"zigzag, order {order}", overrides, looks, None, looks * zigzag_time(vain), setup)
 
 
 def zigzag_time(vain: float) -> float:

@@ -42,9 +42,9 @@ class Counting:
     def __init__(self, code: Any):
         self._code = code
 
-    def bind(self, *words: Any, **named: Any) -> tuple[Counted, Any]:
+    def bind(self, *arguments: Any, **named: Any) -> tuple[Counted, Any]:
         """Model and features, as of the likelihood."""
-        model, features = self._code.bind(*words, **named)
+        model, features = self._code.bind(*arguments, **named)
         return Counted(model, COUNT, model.n_predictors), features
 
     def part(self, model: Counted, which: Any) -> Counted:
@@ -53,20 +53,20 @@ class Counting:
 
     def __getattr__(self, name: str) -> Any:
         """What else the likelihood has, which takes the model that does not count."""
-        found = getattr(self._code, name)
-        if not callable(found) or isinstance(found, type):
-            return found
-        return lambda *words, **named: found(
-            *(w.inner if isinstance(w, Counted) else w for w in words), **named
+        attribute = getattr(self._code, name)
+        if not callable(attribute) or isinstance(attribute, type):
+            return attribute
+        return lambda *arguments, **named: attribute(
+            *(w.inner if isinstance(w, Counted) else w for w in arguments), **named
         )
 
 
 def counted(choice: Choice) -> Any:
     """The same choice of likelihood, whose code counts."""
-    own = type(choice)
-    counting = property(lambda self: Counting(own.code.fget(self)))  # type: ignore[attr-defined]
-    made = type(own.__name__, (own,), {"code": counting, "__module__": own.__module__})
-    return made(**{one.name: getattr(choice, one.name) for one in fields(choice)})
+    cls = type(choice)
+    counting = property(lambda self: Counting(cls.code.fget(self)))  # type: ignore[attr-defined]
+    counting_cls = type(cls.__name__, (cls,), {"code": counting, "__module__": cls.__module__})
+    return counting_cls(**{field.name: getattr(choice, field.name) for field in fields(choice)})
 
 
 def counts(choice: Any) -> bool:

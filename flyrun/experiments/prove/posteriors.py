@@ -86,7 +86,7 @@ def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
         wanted["robust"] = {"model": heavy, "prior": priors.Laplace(scale=0.5), "sampler": choice}
     else:
         wanted = {choice.name: {"model": logistic, "prior": prior} | {choice.group: choice}}
-    found, why = {}, ""
+    tried, why = {}, ""
     for name, parts in wanted.items():
         for bound in (False, True):
             if bound and (
@@ -100,19 +100,19 @@ def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
                 parts = {**parts, "model": choice}
             try:
                 few = parts.get("dataset", Few(task=parts["model"].task))
-                parts = {key: one for key, one in parts.items() if key != "dataset"}
-                found[f"{name}, Firefly" if bound else name] = replace(base, dataset=few, **parts, **flymc)
+                parts = {key: part for key, part in parts.items() if key != "dataset"}
+                tried[f"{name}, Firefly" if bound else name] = replace(base, dataset=few, **parts, **flymc)
             except ConfigError as error:
                 why = why or str(error)
-    if not found:
+    if not tried:
         raise ConfigError(f"prove {choice.name}: goes with none of the posteriors that it is tried on: {why}")
-    return found
+    return tried
 
 
 def rows_beyond(choice: Choice) -> int:
     """More rows than a batch that a sampler's settings name, or than usual ones, at most MOST_ROWS."""
-    named = [one for one in choice.settings().values() if isinstance(one, int) and not isinstance(one, bool)]
-    return max([500, *(int(2.5 * one) for one in named if one <= MOST_ROWS / 2.5)])
+    named = [n for n in choice.settings().values() if isinstance(n, int) and not isinstance(n, bool)]
+    return max([500, *(int(2.5 * size) for size in named if size <= MOST_ROWS / 2.5)])
 
 
 class Truth:

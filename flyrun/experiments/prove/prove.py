@@ -43,12 +43,12 @@ class Trial(NamedTuple):
     name: str
     of: str
     passed: bool | None  # None: not tried
-    said: str
+    text: str
 
     def __str__(self) -> str:
         """Say it in a line."""
         verdict = {True: "passed", False: "FAILED", None: "not tried"}[self.passed]
-        return f"{verdict}  {self.name}, {self.of}: {self.said}"
+        return f"{verdict}  {self.name}, {self.of}: {self.text}"
 
 
 def prove(choice: Choice, iterations: int, say: Callable[[str], object]) -> bool:
@@ -104,7 +104,7 @@ def _trials(choice: Choice, arms: dict[str, Arm], folder: Path) -> Iterator[Tria
     if len(refused) == len(arms):
         raise refused[0]
     usual = ("logistic", "logistic, Firefly", "robust") if choice.group == "sampler" else ()
-    for of in (one for one in usual if one not in arms):
+    for of in (posterior for posterior in usual if posterior not in arms):
         yield Trial("all", of, None, f"{choice.group}={choice.name} does not go with it")
     most = max(getattr(arm.dataset, "n_data", 0) for arm in arms.values())
     yield Trial(
@@ -123,15 +123,17 @@ def _of_arm(
     if not agreed.passed:
         return
     yield _resumed(method, prepare(arm, folder), of)
-    found, told, made = answers(method)
-    p_wrong, _ = by_seeds(found, wrong, level)
-    yield _told("moments", of, *by_seeds(found, right, level), p_wrong, level, f"{CHAINS} seeds")
+    draws, spent, counted = answers(method)
+    p_wrong, _ = by_seeds(draws, wrong, level)
+    yield _told("moments", of, *by_seeds(draws, right, level), p_wrong, level, f"{CHAINS} seeds")
     if not counts(arm.model):
         yield Trial("counting", of, None, "this likelihood does not count its evaluations")
-    elif told and not made:
-        yield Trial("counting", of, None, f"{told:,} queries told, by code that evaluates no likelihood here")
+    elif spent and not counted:
+        yield Trial(
+            "counting", of, None, f"{spent:,} queries told, by code that evaluates no likelihood here"
+        )
     else:
-        yield Trial("counting", of, told == made, f"{told:,} queries told, {made:,} made")
+        yield Trial("counting", of, spent == counted, f"{spent:,} queries told, {counted:,} made")
     ends = from_exact(method, right, STARTS, STEPS) if method.answers == "draws" else None
     if ends is None:
         yield Trial("invariance", of, None, "it has no `at(theta, tuned, seed)` to begin at exact draws")
@@ -152,8 +154,8 @@ def _agreed(method: Any, of: str) -> Trial:
         return Trial("contract", of, False, f"state {odd!r} is no array of plain numbers or text")
     before = {key: value.copy() for key, value in named.items()}
     try:
-        after, told = method.advance(state, n)
-        records = samplers.agreed(method, told, n, n)
+        after, given = method.advance(state, n)
+        records = samplers.agreed(method, given, n, n)
         theta = records.get("theta") if method.answers == "draws" else method.result(after).get("theta")
         if theta is None or theta.ndim != 2 or theta.shape[1:] != (2,) or theta.dtype.kind != "f":
             shape = None if theta is None else f"{theta.dtype} of shape {theta.shape}"
@@ -165,10 +167,10 @@ def _agreed(method: Any, of: str) -> Trial:
     except FlyrunError as error:
         return Trial("contract", of, False, str(error))
     kept = all(np.array_equal(state[key], value, equal_nan=_real(value)) for key, value in before.items())
-    single = np.asarray(told.get("theta", theta)).dtype.itemsize < 8
-    said = f"states, sizes and counts of {n} steps" if kept else "advance changes the state that it is given"
+    single = np.asarray(given.get("theta", theta)).dtype.itemsize < 8
+    text = f"states, sizes and counts of {n} steps" if kept else "advance changes the state that it is given"
     return Trial(
-        "contract", of, kept, said + "; draws in single precision, which are stored in double" * single
+        "contract", of, kept, text + "; draws in single precision, which are stored in double" * single
     )
 
 
@@ -183,22 +185,22 @@ def _resumed(method: Any, again: Any, of: str) -> Trial:
     state, parts = again.init(1), []
     for first, last in itertools.pairwise((0, *cuts, total)):
         again.advance(again.init(2), 2)  # what it remembers besides the state is another's
-        state, told = again.advance({key: value.copy() for key, value in state.items()}, last - first)
-        parts.append(told)
+        state, part = again.advance({key: value.copy() for key, value in state.items()}, last - first)
+        parts.append(part)
     places = ", ".join(f"{cut:,}" for cut in cuts)
-    said = f"{total:,} steps in one go and cut at {places}"
+    text = f"{total:,} steps in one go and cut at {places}"
     for name in records.keys() - {"seconds"}:
         joined = np.concatenate([np.asarray(part[name]) for part in parts])
         if not np.array_equal(joined, records[name], equal_nan=_real(joined)):
             alike = joined == np.asarray(records[name])
             step = int(np.argmin(alike.reshape(len(alike), -1).all(axis=1))) if alike.shape else 0
-            return Trial("resumed", of, False, f"{said}: {name} differs from step {step + 1:,} on")
+            return Trial("resumed", of, False, f"{text}: {name} differs from step {step + 1:,} on")
     for what in ("result", "estimates"):
         ours, theirs = getattr(method, what)(whole), getattr(again, what)(state)
         for name, value in ours.items():
             if not np.array_equal(value, theirs[name], equal_nan=_real(np.asarray(value))):
-                return Trial("resumed", of, False, f"{said}: {name} of its {what} differs")
-    return Trial("resumed", of, True, f"{said}: the same to the last bit")
+                return Trial("resumed", of, False, f"{text}: {name} of its {what} differs")
+    return Trial("resumed", of, True, f"{text}: the same to the last bit")
 
 
 def _real(values: np.ndarray) -> bool:
@@ -207,28 +209,28 @@ def _real(values: np.ndarray) -> bool:
 
 def answers(method: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, int]:
     """(draws (n, 2), weights (n,)) of CHAINS seeds, and the queries told of and made in all steps."""
-    found, told, made = [], 0, 0
+    draws, spent, counted = [], 0, 0
     protocol = method.arm.protocol
     for seed in range(CHAINS):
         state = method.init(seed)
         COUNT[0] = 0
         state, records = method.advance(state, protocol.iterations)
-        told, made = told + int(records["queries"].sum()), made + int(COUNT[0])
+        spent, counted = spent + int(records["queries"].sum()), counted + int(COUNT[0])
         if method.answers == "draws":
             theta = np.asarray(records["theta"], float)[protocol.burn_in :]
-            found.append((theta, np.full(len(theta), 1.0 / len(theta))))
+            draws.append((theta, np.full(len(theta), 1.0 / len(theta))))
         else:
             result = method.result(state)
             weight = np.exp(result["log_weight"] - result["log_weight"].max()) * result.get("sign", 1.0)
-            found.append((result["theta"], weight / weight.sum()))
-    return found, told, made
+            draws.append((result["theta"], weight / weight.sum()))
+    return draws, spent, counted
 
 
-def by_seeds(found: list, truth: Truth, level: float) -> tuple[float, float]:
+def by_seeds(draws: list, truth: Truth, level: float) -> tuple[float, float]:
     """Least p of moments over independent seeds against quadrature, by t, and the mean, in sds, that the
     level would see.
     """
-    off = np.array([weight @ truth.functions(theta) for theta, weight in found]) - truth.expected
+    off = np.array([weight @ truth.functions(theta) for theta, weight in draws]) - truth.expected
     se = np.maximum(off.std(axis=0, ddof=1) / np.sqrt(len(off)), 1e-300)
     p = 2 * stats.t.sf(np.abs(off.mean(axis=0)) / se, len(off) - 1)
     return float(p.min()), float(stats.t.isf(level / 2, len(off) - 1) * se[:2].max())
@@ -260,8 +262,8 @@ def _told(name: str, of: str, p: float, seen: float, p_wrong: float, level: floa
     control = f"at temperature {HEAT:g} in its place p = {p_wrong:.0e}"
     if p_wrong >= level:
         control += ", so it cannot tell: more iterations could (iterations=N)"
-    said = f"{what}, least p = {p:.2g} of {level:.0e}; a mean off by {seen:.2g} sd would show; {control}"
-    return Trial(name, of, p >= level > p_wrong, said)
+    text = f"{what}, least p = {p:.2g} of {level:.0e}; a mean off by {seen:.2g} sd would show; {control}"
+    return Trial(name, of, p >= level > p_wrong, text)
 
 
 @jit
@@ -300,13 +302,13 @@ def _functions(choice: Choice, arm: Arm, problem: Problem, of: str) -> Iterator[
         log_b = _log_bounds(bound, model, eta)[0]
         over = (log_b - passes.values_and_slopes(model, eta)[0]) / (1.0 + np.abs(log_b))
         worst = float(np.maximum(worst, over.max()))  # what is no number stays
-    said = f"log B - log L is at most {worst:.1e} of its size at {places.size:,} predictors"
-    yield Trial("bounds", of, worst < 1e-9, said)
+    text = f"log B - log L is at most {worst:.1e} of its size at {places.size:,} predictors"
+    yield Trial("bounds", of, worst < 1e-9, text)
     ours, theirs = _log_bounds(bound, model, touching), passes.values_and_slopes(model, touching)
     yield _close("bounds touch", of, ours[0], theirs[0], 1e-6)
     yield _close("bounds touch, slope", of, ours[1], theirs[1], 1e-6)
     theta = rng.standard_normal((20, 2))
-    predictors = (passes.block_predictors(model, features, one, every) for one in theta)
+    predictors = (passes.block_predictors(model, features, at, every) for at in theta)
     sums = np.array([_log_bounds(bound, model, eta)[0].sum() for eta in predictors])
     yield _close("product of bounds", of, _log_bases(collapse(bound, model, features), theta)[0], sums, 1e-8)
 
@@ -325,6 +327,6 @@ def _log_bases(base: Any, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values, gradients
 
 
-def _close(name: str, of: str, found: np.ndarray, wanted: np.ndarray, room: float) -> Trial:
-    off = float((np.abs(found - wanted) / (1.0 + np.abs(wanted))).max())
+def _close(name: str, of: str, value: np.ndarray, wanted: np.ndarray, room: float) -> Trial:
+    off = float((np.abs(value - wanted) / (1.0 + np.abs(wanted))).max())
     return Trial(name, of, off < room, f"off by at most {off:.1e} of 1 + its size, {room:.0e} allowed")

@@ -29,8 +29,8 @@ PACKAGE = Path(flyrun.__file__).parent
 def plugin_points() -> list[metadata.EntryPoint]:
     """The entry points of installed plug-ins, by group and name; none is imported."""
     every = metadata.entry_points()  # once: it reads a file of each installed distribution
-    found = (point for group in GROUPS.values() for point in every.select(group=group))
-    return sorted(found, key=lambda point: (point.group, point.name))
+    points = (point for group in GROUPS.values() for point in every.select(group=group))
+    return sorted(points, key=lambda point: (point.group, point.name))
 
 
 def digest(files: Iterable[Path], root: Path) -> str:
@@ -52,7 +52,7 @@ def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> 
     An edit elsewhere leaves it as it is. A module of a plug-in stands for all modules of its distribution.
     bodies: (module, module): the second counts where the first does.
     """
-    own: set[Path] = set()
+    files: set[Path] = set()
     others: dict[str, list[tuple[Path, Path]]] = {}
     waiting, seen, left = list(names), set[str](), set(bodies)
     lies_in = functools.cache(_lies_in)
@@ -63,20 +63,22 @@ def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> 
         if name.startswith("flyrun.extend."):
             waiting += [home for home in _homes_of([name]) if home not in seen]
         elif package == "flyrun":
-            if (file := _file(name)) is not None and file not in own:
-                own.add(file)
+            if (file := _file(name)) is not None and file not in files:
+                files.add(file)
                 waiting += _source(file)[1][0]
         elif package not in others:
             others[package] = list(_modules_of(package))
             for root, file in others[package]:
                 flyruns, packages = _source(file)[1]
-                waiting += flyruns + _homes_of(flyruns) + [one for one in packages if lies_in(one, root)]
+                waiting += (
+                    flyruns + _homes_of(flyruns) + [other for other in packages if lies_in(other, root)]
+                )
         if not waiting:
             called = {pair for pair in left if pair[0] in seen or pair[0].partition(".")[0] in others}
             waiting, left = [body for _, body in called], left - called
     _known(paths.cache_dir("sources")).keep()
     parts = [digest([file], root) for package in sorted(others) for root, file in others[package]]
-    return hashlib.sha256("".join([digest(sorted(own), PACKAGE), *parts]).encode()).hexdigest()[:12]
+    return hashlib.sha256("".join([digest(sorted(files), PACKAGE), *parts]).encode()).hexdigest()[:12]
 
 
 def _homes_of(names: Iterable[str]) -> list[str]:
@@ -117,10 +119,10 @@ class _Known:
     def __init__(self, folder: Path) -> None:
         self.place, self.new = folder / "modules.json", False
         try:
-            found = json.loads(self.place.read_text(encoding="utf-8"))
+            stored = json.loads(self.place.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            found = {}
-        self.found: dict[str, tuple[str, list[list[str]]]] = found if isinstance(found, dict) else {}
+            stored = {}
+        self.found: dict[str, tuple[str, list[list[str]]]] = stored if isinstance(stored, dict) else {}
 
     def of(self, key: str, content: bytes) -> tuple[str, list[list[str]]]:
         """A module's digest without docstrings; what it imports of flyrun, with the packages of that; which
@@ -157,18 +159,18 @@ def _without_docstrings(tree: ast.Module, content: bytes) -> bytes:
 
 
 def _imports(tree: ast.Module) -> list[list[str]]:
-    found = []
+    names = []
     for node in _statements(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
             # of a module that is imported whole all names may be meant
-            found += ["flyrun.extend.*" for alias in node.names if alias.name == "flyrun.extend"]
+            names += ["flyrun.extend.*" for alias in node.names if alias.name == "flyrun.extend"]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            found += ["flyrun.extend.*"] * (found[-1] == "flyrun.extend")
-    parts = [name.split(".") for name in found]
-    own = (".".join(words[:n]) for words in parts if words[0] == "flyrun" for n in range(1, len(words) + 1))
-    return [list(dict.fromkeys(own)), sorted({words[0] for words in parts} - {"flyrun"})]
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            names += ["flyrun.extend.*"] * (names[-1] == "flyrun.extend")
+    parts = [name.split(".") for name in names]
+    flyruns = (".".join(path[:n]) for path in parts if path[0] == "flyrun" for n in range(1, len(path) + 1))
+    return [list(dict.fromkeys(flyruns)), sorted({path[0] for path in parts} - {"flyrun"})]
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -198,8 +200,8 @@ def _modules_of(package: str) -> Iterator[tuple[Path, Path]]:
         except (ImportError, ValueError):
             spec = None
         for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
-            found = (file for file in folder.rglob("*") if file.name.endswith(_MODULES))
-            listed |= {(folder.parent, file) for file in found}
+            modules = (file for file in folder.rglob("*") if file.name.endswith(_MODULES))
+            listed |= {(folder.parent, file) for file in modules}
         if spec and spec.origin and not spec.submodule_search_locations:
             listed.add((Path(spec.origin).parent, Path(spec.origin)))
     yield from sorted((root, file) for root, file in listed if file.is_file())

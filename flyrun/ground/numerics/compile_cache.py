@@ -72,13 +72,13 @@ class CompileCache(FunctionCache):
             content = path.read_bytes()
             if hashlib.sha256(content[32:]).digest() != content[:32]:
                 return None
-            stored, made = pickle.loads(content[32:])  # a folder that only this user can write
+            stored, code = pickle.loads(content[32:])  # a folder that only this user can write
             if stored != key:
                 return None
             os.utime(path)  # it is used
         except Exception:  # whatever is wrong with it: a class that has moved, a disk that fails
             return None
-        return self._impl.rebuild(target_context, made)
+        return self._impl.rebuild(target_context, code)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled function, if there is room."""
@@ -103,15 +103,15 @@ class CompileCache(FunctionCache):
 
 def _modules(kind: Any) -> set[tuple[str, str]]:
     """Modules that decide what is compiled for a type: ("", of a part) and (of what calls it, of a body)."""
-    own: set[tuple[str, str]] = set()
+    modules: set[tuple[str, str]] = set()
     if isinstance(kind, types.BaseNamedTuple):
         owner = kind.instance_class  # type: ignore[attr-defined]
-        own = {("", owner.__module__)} | IMPLEMENTATIONS.get(owner, set())
+        modules = {("", owner.__module__)} | IMPLEMENTATIONS.get(owner, set())
     elif isinstance(kind, types.Dispatcher):
-        own = {("", kind.dispatcher.py_func.__module__)}
+        modules = {("", kind.dispatcher.py_func.__module__)}
     elif isinstance(kind, types.Optional):
         return _modules(kind.type)
-    return own.union(*map(_modules, getattr(kind, "types", ())))  # of tuples, named or not
+    return modules.union(*map(_modules, getattr(kind, "types", ())))  # of tuples, named or not
 
 
 @functools.cache

@@ -98,11 +98,11 @@ def generic(declaration: Callable, options: dict[str, bool] | None = None) -> Ca
     methods: dict[type, Callable] = {}
 
     def of_type(owner: type) -> Callable:
-        found = methods.get(owner, methods.get(object))
-        if found is None:
+        method = methods.get(owner, methods.get(object))
+        if method is None:
             known = ", ".join(sorted(t.__name__ for t in methods)) or "nothing"
             raise MissingMethodError(f"{name} is not defined for {owner.__name__} (only for {known})")
-        return found
+        return method
 
     def select(kind: Any) -> Callable | None:
         if not isinstance(kind, types.BaseNamedTuple):

@@ -37,13 +37,13 @@ def _typeof(value: Any, context: Any) -> types.Type:
 
 @unbox(_UncountedType)
 def _unbox(kind: Any, value: Any, c: Any) -> NativeValue:
-    made = cgutils.create_struct_proxy(kind)(c.context, c.builder)
+    struct = cgutils.create_struct_proxy(kind)(c.context, c.builder)
     bits = c.pyapi.object_getattr_string(value, "bit_generator")
-    made.bit_generator = c.unbox(_BITS, bits).value
-    made.parent = value
-    made.meminfo = cgutils.get_null_value(made.meminfo.type)
+    struct.bit_generator = c.unbox(_BITS, bits).value
+    struct.parent = value
+    struct.meminfo = cgutils.get_null_value(struct.meminfo.type)
     c.pyapi.decref(bits)
-    return NativeValue(made._getvalue())
+    return NativeValue(struct._getvalue())
 
 
 def uncounted(generator: Any) -> Any:

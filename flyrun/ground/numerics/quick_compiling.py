@@ -67,5 +67,5 @@ def linked(function: Callable, options: Any, by_itself: Callable) -> Callable:
     """Compile `function` as part of compiled callers; Python calls `by_itself`, the same compiled."""
     compiled: Any = numba.njit(**options, **CALLED_BY_COMPILED)(function)
     compiled._insert = lambda *_: None  # so a call finds nothing compiled, and asks for it:
-    compiled._compile_for_args = lambda *args, **words: by_itself
+    compiled._compile_for_args = lambda *args, **named: by_itself
     return compiled

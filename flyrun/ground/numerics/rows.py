@@ -45,9 +45,9 @@ else:
         return builder.gep(builder.bitcast(parts.data, _BYTE.as_pointer()), [offset]), parts
 
     def _splat(builder, value, kind):
-        one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _INT32(0))
+        lane = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _INT32(0))
         return builder.shuffle_vector(
-            one, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(_INT32, _LANES), [0] * _LANES)
+            lane, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(_INT32, _LANES), [0] * _LANES)
         )
 
     def _masked(builder, pointer, number, mask):

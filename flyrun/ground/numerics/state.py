@@ -51,11 +51,11 @@ def arrays_of(tree: Any, path: str) -> dict[str, np.ndarray]:
     if type(tree) in _PACKING:
         pack, _ = _PACKING[type(tree)]
         return {f"{path}.{name}": values for name, values in pack(tree).items()}
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for name in getattr(tree, "_fields", ()):
         if name not in (*_WORKSPACE.get(type(tree), ()), *_FIXED.get(type(tree), ())):
-            found |= arrays_of(getattr(tree, name), f"{path}.{name}")
-    return found
+            arrays |= arrays_of(getattr(tree, name), f"{path}.{name}")
+    return arrays
 
 
 def with_arrays(tree: Any, arrays: dict[str, np.ndarray], path: str) -> Any:
@@ -85,19 +85,19 @@ def seeded(seed: int, method: dict[str, Any] | None = None) -> np.random.Generat
     method: plain values. Arms that differ in any have independent generators: their estimates are compared as
     such.
     """
-    words: tuple[int, ...] = (0,)
+    key: tuple[int, ...] = (0,)
     if method is not None:
         digest = hashlib.sha256(json.dumps(method, sort_keys=True).encode()).digest()
-        words = (1, int.from_bytes(digest[:16], "big"))
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=words)))
+        key = (1, int.from_bytes(digest[:16], "big"))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
 def generator_state(rng: np.random.Generator) -> np.ndarray:
     """State of a PCG64 generator as (6,) uint64."""
     state = rng.bit_generator.state
     numbers = [state["state"]["state"], state["state"]["inc"]]
-    words = [word for number in numbers for word in (number >> 64, number & _WORD)]
-    return np.array([*words, state["has_uint32"], state["uinteger"]], dtype=np.uint64)
+    halves = [word for number in numbers for word in (number >> 64, number & _WORD)]
+    return np.array([*halves, state["has_uint32"], state["uinteger"]], dtype=np.uint64)
 
 
 def generator(state: np.ndarray) -> np.random.Generator:
