@@ -107,23 +107,23 @@ def cells(job: Job) -> list[Cell]:
     # every shard is an arm, of the same modules
     code = functools.cache(code_digest.of_modules)
     key = functools.cache(lambda arm: cell_key(arm, key, code))
-    own = {key(arm): arm for arm in job.arms}
-    found: dict[Path, Cell] = {}
+    arms = {key(arm): arm for arm in job.arms}
+    by_folder: dict[Path, Cell] = {}
 
     def add(arm: Arm, seed: int) -> Cell:
         folder = store.cell_folder(run_dir(job), arm.name, key(arm), seed)
-        if folder not in found:
+        if folder not in by_folder:
             others = arm.sampler.needed_at(arm, seed)
-            needed = [add(own.get(key(other), other), seed) for other in others]
+            needed = [add(arms.get(key(other), other), seed) for other in others]
             depth = 1 + max((cell.depth for cell in needed), default=-1)
             reads = tuple(cell.folder for cell in needed)
-            found[folder] = Cell(arm, seed, folder, reads, depth, _own_data(arm))
-        return found[folder]
+            by_folder[folder] = Cell(arm, seed, folder, reads, depth, _own_data(arm))
+        return by_folder[folder]
 
     for arm in job.arms:
         for seed in arm.protocol.seed_list:
             add(arm, seed)
-    return sorted(found.values(), key=lambda cell: cell.depth)
+    return sorted(by_folder.values(), key=lambda cell: cell.depth)
 
 
 def _own_data(arm: Arm) -> str:
@@ -140,10 +140,7 @@ def cell_key(
 
     of, of_code: the same of other arms, and digests of modules, where some are known.
     """
-    needed = [(of or cell_key)(one) for one in arm.sampler.needed_at(arm, 0)]
-    code, data = (
-        (of_code or code_digest.of_modules)(tuple(arm.code())),
-        fingerprint(arm.dataset),
-    )
+    needed = [(of or cell_key)(other) for other in arm.sampler.needed_at(arm, 0)]
+    code, data = (of_code or code_digest.of_modules)(tuple(arm.code())), fingerprint(arm.dataset)
     text = json.dumps([arm.key_settings(), code, data, *needed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

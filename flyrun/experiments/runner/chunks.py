@@ -153,9 +153,9 @@ class _Run:
     def advance(self, n: int) -> None:
         """Run n iterations and store them with the state after them."""
         first, start = self.iteration, time.perf_counter()
-        self.state, told = self.method.advance(self.state, n)
+        self.state, records = self.method.advance(self.state, n)
         thin = self.protocol.thin
-        draws = agreed(self.method, told, n, (first + n) // thin - first // thin)
+        draws = agreed(self.method, records, n, (first + n) // thin - first // thin)
         seconds = time.perf_counter() - start
         now_estimated = {} if self.draws_come else self.method.estimates(self.state)
         _check({**draws, **now_estimated}, first)
@@ -199,8 +199,8 @@ class _Run:
         sizes, points = (length, self.burn_in, protocol.thin), _trace_points(facts.n_data)
         with _writing(folder), files.replacing(folder / run_files.POSTERIOR) as temporary:
             files.reserve(folder, int(1.1 * self.draws.bytes_stored()) + _POSTERIOR_OVERHEAD_BYTES)
-            made = PosteriorFile(temporary, sizes, attrs, facts.coordinates, points)
-            with contextlib.closing(made) as tree:
+            posterior = PosteriorFile(temporary, sizes, attrs, facts.coordinates, points)
+            with contextlib.closing(posterior) as tree:
                 tree.add(until(self.draws.chunks(), length))
                 grid, theta = tree.trace_points()
                 if len(grid) and (trace := method.trace(theta)):

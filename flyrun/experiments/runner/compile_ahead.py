@@ -38,9 +38,9 @@ class CompileAhead:
     def begin(self, cell: Cell) -> None:
         """Take an arm over from the second process, or wait until it has compiled it."""
         self._waiting.pop(cell.key, None)
-        own = self._theirs.get(cell.key)
-        if own is not None and not own.cancel():
-            wait([own])  # whatever went wrong there goes wrong here too, and is told
+        compiling = self._theirs.get(cell.key)
+        if compiling is not None and not compiling.cancel():
+            wait([compiling])  # whatever went wrong there goes wrong here too, and is told
 
     def took(self, seconds: float) -> None:
         """Say how long compiling an arm took."""

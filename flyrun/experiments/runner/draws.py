@@ -56,9 +56,9 @@ class DrawStore:
     def save(self, chunk: Chunk, state: Arrays, book: dict[str, Any]) -> None:
         """Store a chunk, then the state after it. May raise OSError."""
         first, n = chunk.first, chunk.n
-        told = {_SPAN: np.array([first, n], np.int64), _SECONDS: np.array(chunk.seconds)}
-        told |= {_ESTIMATE + name: value for name, value in chunk.estimates.items()}
-        files.write_arrays(self.folder / f"chunk-{first:09d}.npz", {**chunk.draws, **told})
+        more = {_SPAN: np.array([first, n], np.int64), _SECONDS: np.array(chunk.seconds)}
+        more |= {_ESTIMATE + name: value for name, value in chunk.estimates.items()}
+        files.write_arrays(self.folder / f"chunk-{first:09d}.npz", {**chunk.draws, **more})
         arrays = {_STATE + name: array for name, array in state.items()}
         arrays[_BOOK] = np.frombuffer(json.dumps(book).encode(), np.uint8)
         files.write_arrays(self.folder / f"checkpoint-{first + n:09d}.npz", arrays)
@@ -107,8 +107,8 @@ class DrawStore:
                 notes.append(f"draws from iteration {done:,} on are not usable ({_reason(error)})")
                 return
             seconds = float(arrays.pop(_SECONDS, 0.0))
-            told = [name for name in arrays if name.startswith(_ESTIMATE)]
-            estimates = {name.removeprefix(_ESTIMATE): arrays.pop(name) for name in told}
+            names = [name for name in arrays if name.startswith(_ESTIMATE)]
+            estimates = {name.removeprefix(_ESTIMATE): arrays.pop(name) for name in names}
             yield Chunk(first, n, arrays, seconds, estimates)
             done += n
 

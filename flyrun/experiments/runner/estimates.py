@@ -44,7 +44,7 @@ def of_chunks(
     """
     spent = np.array(setup, float)
     costs: list[list[float]] = []
-    told: dict[str, list[np.ndarray]] = {}
+    stored: dict[str, list[np.ndarray]] = {}
     where: list[int] = []
     sums = _Sums(grid(steps // thin), of_draws)
     wanted = grid(steps // thin) * thin
@@ -53,15 +53,15 @@ def of_chunks(
         end = chunk.first + chunk.n
         inside = wanted[(wanted > chunk.first) & (wanted <= end)]
         for name, value in chunk.estimates.items() if end in inside else ():
-            told.setdefault(name, []).append(value)
+            stored.setdefault(name, []).append(value)
         if POSITION in chunk.draws:
             sums.add(chunk.draws[POSITION])
         where += inside.tolist()
         costs += [ends[:, step - chunk.first - 1].tolist() for step in inside]
         spent = ends[:, -1]
-    found = {name: np.stack(values) for name, values in told.items()} or sums.means()
+    means = {name: np.stack(values) for name, values in stored.items()} or sums.means()
     by_cost = np.array(costs, float).reshape(-1, len(COSTS)).T
-    return {"step": np.array(where, np.int64)} | dict(zip(COSTS, by_cost, strict=True)) | found
+    return {"step": np.array(where, np.int64)} | dict(zip(COSTS, by_cost, strict=True)) | means
 
 
 def _costs(chunk: Chunk) -> np.ndarray:

@@ -109,8 +109,8 @@ class _Launch:
         job, folder, screen = self.job, self.result.run_dir, self.screen
         planned = plan(wanted, folder, job.fresh)
         screen.planned(folder, planned)
-        pending = [one.cell for one in planned if one.action != "cached"]
-        cached = [one.cell for one in planned if one.action == "cached"]
+        pending = [work.cell for work in planned if work.action != "cached"]
+        cached = [work.cell for work in planned if work.action == "cached"]
         self.result.outcomes += [Outcome(cell, "cached") for cell in cached]
         if pending:
             executors.check(job.executor)
@@ -143,19 +143,19 @@ class _Launch:
                     continue
                 ahead.begin(cell)
                 try:
-                    compiled[cell.key] = own = _compile(cell, setup, self.screen.say, prepare)
-                    ahead.took(own[0])
+                    compiled[cell.key] = cost = _compile(cell, setup, self.screen.say, prepare)
+                    ahead.took(cost[0])
                 except FlyrunError:
                     raise
                 except Exception as error:
                     compiled[cell.key] = error
         for cell in pending:
-            made = compiled[cell.key]
-            if isinstance(made, Exception):
-                self.result.outcomes.append(failed(cell, made))
+            outcome = compiled[cell.key]
+            if isinstance(outcome, Exception):
+                self.result.outcomes.append(failed(cell, outcome))
                 self.screen.finished(self.result.outcomes[-1])
             else:
-                tasks.append(Task(cell, prepare, setup, surroundings, *made, self.job.name, summarise))
+                tasks.append(Task(cell, prepare, setup, surroundings, *outcome, self.job.name, summarise))
         return tasks
 
     def execute(self, tasks: list[Task], stop_after_s: float | None) -> None:
@@ -285,7 +285,7 @@ def _interruptible(executor: Executor, result: RunResult, say: Callable) -> Iter
         yield
         return
     # What is ignored stays so, as SIGHUP under nohup.
-    numbers = [one for one in ENDING if one == signal.SIGINT or signal.getsignal(one) != signal.SIG_IGN]
+    numbers = [end for end in ENDING if end == signal.SIGINT or signal.getsignal(end) != signal.SIG_IGN]
     before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield

@@ -92,7 +92,7 @@ def failed(cell: Cell, error: Exception) -> Outcome:
     """Keep an error's traceback in the cell's log and its one line in `failed`."""
     error = no_digits(error, getattr(cell.arm.dataset, "standardize", True)) or error
     message = str(error) if isinstance(error, FlyrunError) else f"{type(error).__name__}: {error}"
-    if isinstance(error, MemoryError) or any(words in message for words in _TOO_BIG):
+    if isinstance(error, MemoryError) or any(phrase in message for phrase in _TOO_BIG):
         ways = [f"a smaller {key}" for key in _raised(cell.arm)]
         less = f"; take {' or '.join(ways)}" if ways else ""
         message = f"out of memory ({error}); fewer cells at once need less: executor.workers=1{less}"

@@ -158,12 +158,12 @@ def _variable(
 
     names: of the places along array's own dimension, if it has one and they are known.
     """
-    own = array.shape[1:]
-    dims = [f"{name}_dim" if len(own) == 1 else f"{name}_dim_{axis}" for axis in range(len(own))]
-    for dim, size in zip(dims, own, strict=True):
+    shape = array.shape[1:]
+    dims = [f"{name}_dim" if len(shape) == 1 else f"{name}_dim_{axis}" for axis in range(len(shape))]
+    for dim, size in zip(dims, shape, strict=True):
         netcdf.dimension(group, dim, names or size)
     dtype = _storable(array[:0]).dtype
-    row_bytes = max(1, dtype.itemsize * int(np.prod(own)))
+    row_bytes = max(1, dtype.itemsize * int(np.prod(shape)))
     rows = int(min(length, max(1, _BLOCK_BYTES // row_bytes)))
-    blocks = (*(1 for _ in leading[1:]), rows, *own)
+    blocks = (*(1 for _ in leading[1:]), rows, *shape)
     return netcdf.variable(group, name, (*leading, *dims), dtype, chunks=blocks, **_COMPRESSION)

@@ -42,9 +42,9 @@ def settled(info: CellInfo) -> CellInfo:
 def _awaited(arm: Arm) -> list[str] | None:
     """Names of the proofs that an arm's exactness hangs on; None where a class does not say that it is."""
     arms = [arm, *arm.sampler.inner_arms(arm), *arm.sampler.needed_arms(arm)]
-    chosen = [one for each in arms for one in (each.sampler, each.model, each.prior) if one is not None]
-    foreign = [one for one in chosen if plugins.is_foreign(one)]
-    return list(dict.fromkeys(map(name, foreign))) if all(one.exact for one in foreign) else None
+    chosen = [part for each in arms for part in (each.sampler, each.model, each.prior) if part is not None]
+    foreign = [part for part in chosen if plugins.is_foreign(part)]
+    return list(dict.fromkeys(map(name, foreign))) if all(part.exact for part in foreign) else None
 
 
 def name(choice: Choice) -> str:
@@ -62,12 +62,12 @@ def passed(name: str) -> bool:
     return False
 
 
-def keep(choice: Choice, found: bool, lines: list[str]) -> Path:
+def keep(choice: Choice, holds: bool, lines: list[str]) -> Path:
     """Keep a proof's outcome and what it printed; where. StoreError where the cache cannot be written."""
     place = _place(name(choice))
     with files.writing(place, "name a folder that can be written in FLYRUN_CACHE"):
         files.make_folder(place.parent)
-        files.write_json(place, {"passed": found, "settings": choice.settings(), "said": lines})
+        files.write_json(place, {"passed": holds, "settings": choice.settings(), "said": lines})
     return place
 
 

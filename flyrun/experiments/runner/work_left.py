@@ -59,11 +59,11 @@ def _decide(cell: Cell, run_dir: Path, fresh: bool) -> tuple[str, str]:
 
 def describe(planned: list[Planned]) -> list[str]:
     """One line for each arm, action and reason; one for all when everything is cached."""
-    if all(one.action == "cached" for one in planned):
+    if all(work.action == "cached" for work in planned):
         return [f"all {len(planned)} cells cached" if len(planned) > 1 else "the cell is cached"]
     groups: dict[tuple[str, str, str], list[int]] = {}
-    for one in planned:
-        groups.setdefault((one.cell.arm.name, one.action, one.reason), []).append(one.cell.seed)
+    for work in planned:
+        groups.setdefault((work.cell.arm.name, work.action, work.reason), []).append(work.cell.seed)
     return [
         f"{arm}: {action} {'seeds' if len(seeds) > 1 else 'seed'} {', '.join(map(str, seeds))}: {reason}"
         for (arm, action, reason), seeds in groups.items()
