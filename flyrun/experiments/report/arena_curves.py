@@ -139,8 +139,8 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
 
 def _apart(wanted: list[str]) -> list[str]:
     """These colours, each once: one that was before becomes the next that nobody wants."""
-    free = iter([one for one in (*PALETTE, BLACK) if one not in wanted])
-    return [next(free, one) if one in wanted[:k] else one for k, one in enumerate(wanted)]
+    free = iter([colour for colour in (*PALETTE, BLACK) if colour not in wanted])
+    return [next(free, colour) if colour in wanted[:k] else colour for k, colour in enumerate(wanted)]
 
 
 def _of(arm: ArmResult) -> list[Any]:
@@ -153,8 +153,8 @@ def _bias_and_variance(axis: "Axes", parts: list[Any], colour: str, label: str) 
     there = ~np.isnan(whole) & np.append(True, np.diff(whole) != 0)  # a line ends where its arm does
     if np.count_nonzero(there) < 2:
         return
-    told = {":": spread > 1e-9 * whole, "--": bias > 0.2 * spread}
+    lines = {":": spread > 1e-9 * whole, "--": bias > 0.2 * spread}
     axis.plot(PASSES[there], whole[there], color=colour, linewidth=1.6, label=label)
-    for (line, seen), values in zip(told.items(), (spread, bias), strict=True):
+    for (line, seen), values in zip(lines.items(), (spread, bias), strict=True):
         axis.plot(PASSES[there & seen], values[there & seen], color=colour, linestyle=line, linewidth=1.2)
     axis.plot(PASSES[there][-1:], whole[there][-1:], color=colour, marker="o", markersize=3)

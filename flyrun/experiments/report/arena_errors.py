@@ -64,58 +64,58 @@ def pool(chains: list[Draws]) -> Row:
     and variance, (2,), at the end, or after MOST passes, and half of the way there from set-up.
     """
     name = store.matching(chains[0].info.get("settings", {}))
-    found = [one for draws in chains if (one := _estimates(draws)) is not None]
-    if not name or len(found) < len(chains):
+    cells = [cell for draws in chains if (cell := _estimates(draws)) is not None]
+    if not name or len(cells) < len(chains):
         return {}
     gold = store.load(name)
-    if found[0].mean.shape[1] != len(gold.mean) or gold.facts["n_predictors"] > 1:
+    if cells[0].mean.shape[1] != len(gold.mean) or gold.facts["n_predictors"] > 1:
         return {}  # squares of several predictors' coordinates do not tell of their free combinations
-    budgets, n = PASSES * gold.facts["n_data"], len(found)
+    budgets, n = PASSES * gold.facts["n_data"], len(cells)
     offs = [
-        (*of_moments(one.mean, one.square - one.mean**2, gold), (one.mean_all - gold.mean) / gold.sd)
-        for one in found
+        (*of_moments(cell.mean, cell.square - cell.mean**2, gold), (cell.mean_all - gold.mean) / gold.sd)
+        for cell in cells
     ]
     off_mean, off_variance, off_all = (
-        np.array([at_budget(one.queries, budgets, off[k]) for one, off in zip(found, offs, strict=True)])
+        np.array([at_budget(cell.queries, budgets, off[k]) for cell, off in zip(cells, offs, strict=True)])
         for k in range(3)
     )
     squares = np.stack([off_mean**2, off_variance**2])  # (2, S, T, D)
     each = squares.mean(axis=3)
     setup = [float(draws.facts.get("setup_queries", 0)) for draws in chains]
     after = [
-        [at_budget(one.queries - cost, AFTER, off[k] ** 2).mean(axis=1) for k in range(2)]
-        for one, off, cost in zip(found, offs, setup, strict=True)
+        [at_budget(cell.queries - cost, AFTER, off[k] ** 2).mean(axis=1) for k in range(2)]
+        for cell, off, cost in zip(cells, offs, setup, strict=True)
     ]
     bias, spread = _parts(off_mean)
-    ends = [min(one.queries[-1], MOST * gold.facts["n_data"]) for one in found]
+    ends = [min(cell.queries[-1], MOST * gold.facts["n_data"]) for cell in cells]
     ways = {"end": ends, "half": [(cost + end) / 2 for cost, end in zip(setup, ends, strict=True)]}
     parts = {
         name: _parts(
             np.array(
-                [at_budget(one.queries, at, off[0]) for one, off, at in zip(found, offs, to, strict=True)]
+                [at_budget(cell.queries, at, off[0]) for cell, off, at in zip(cells, offs, to, strict=True)]
             )
         )
         for name, to in ways.items()
     }
     shared = [
-        [at_budget(one.span, budgets, off[k] ** 2).mean(axis=1) for k in range(2)]
-        for one, off in zip(found, offs, strict=True)
+        [at_budget(cell.span, budgets, off[k] ** 2).mean(axis=1) for k in range(2)]
+        for cell, off in zip(cells, offs, strict=True)
     ]
     arena = {
         "gold": name,
         "n_data": gold.facts["n_data"],
         "floors": gold.floors,
-        "seconds": np.array([at_budget(one.queries, budgets, one.seconds) for one in found]).mean(axis=0),
+        "seconds": np.array([at_budget(cell.queries, budgets, cell.seconds) for cell in cells]).mean(axis=0),
         "mse": each.mean(axis=1),
         "worst": squares.mean(axis=1).max(axis=2),
         "se": each.std(axis=1, ddof=1) / math.sqrt(n) if n > 1 else np.full((2, len(PASSES)), np.nan),
         "bias": bias,
         "spread": spread,
         "early": _parts(off_all),
-        "ended": min(one.queries[-1] for one in found) / gold.facts["n_data"],
+        "ended": min(cell.queries[-1] for cell in cells) / gold.facts["n_data"],
         **parts,
         "setup": np.mean(setup),
-        "workers": bool(any(one.span[-1] < one.queries[-1] for one in found)),
+        "workers": bool(any(cell.span[-1] < cell.queries[-1] for cell in cells)),
         "critical": np.mean(shared, axis=0),
         "critical_se": _se(shared),
         "after": np.mean(after, axis=0),

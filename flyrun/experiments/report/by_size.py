@@ -47,10 +47,10 @@ def draw(
         return None
     figure, panels = grid((8.0, 3.6), title, columns=2)
     for name, points in lines.items():
-        fewest, found = min(arm.done for arm in points), [values(arm) for arm in points]
+        fewest, pairs = min(arm.done for arm in points), [values(arm) for arm in points]
         sizes, look = [rows(arm) for arm in points], styles[points[0].name]
         for k, axis in enumerate(panels):
-            each = np.array([one[k][:fewest] for one in found]).T
+            each = np.array([pair[k][:fewest] for pair in pairs]).T
             band(axis, sizes, each, look, name, positive=True, marker="o")
     for axis, label in zip(panels, labels[1:], strict=True):
         axis.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=label)

@@ -42,10 +42,10 @@ def merged(names: list[str], runs: list[Run]) -> Run:
     count = Counter(arm.name for run in runs for arm in run.arms)
     arms = []
     for run_name, run in zip(names, runs, strict=True):
-        own = {name: f"{run_name}/{name}" if times > 1 else name for name, times in count.items()}
+        renamed = {name: f"{run_name}/{name}" if times > 1 else name for name, times in count.items()}
         for arm in run.arms:
-            sweep = arm.sweep and arm.sweep | {"arm": own.get(arm.sweep["arm"], arm.sweep["arm"])}
-            arms.append(replace(arm, name=own[arm.name], sweep=sweep))
+            sweep = arm.sweep and arm.sweep | {"arm": renamed.get(arm.sweep["arm"], arm.sweep["arm"])}
+            arms.append(replace(arm, name=renamed[arm.name], sweep=sweep))
 
     def common(key: str, joint: str) -> str:
         return joint.join(dict.fromkeys(str(run.info[key]) for run in runs if run.info.get(key)))

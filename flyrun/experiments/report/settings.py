@@ -25,8 +25,8 @@ def stored(info: Mapping[str, Any]) -> Settings:
 def split(settings: Settings) -> tuple[dict[str, Any], Settings]:
     """What all arms are set to alike, and what is each arm's own."""
     first, *others = settings.values()
-    alike = {key: first[key] for key in first if all(key in one and one[key] == first[key] for one in others)}
-    return alike, {arm: {k: v for k, v in one.items() if k not in alike} for arm, one in settings.items()}
+    alike = {key: first[key] for key in first if all(key in arm and arm[key] == first[key] for arm in others)}
+    return alike, {arm: {k: v for k, v in row.items() if k not in alike} for arm, row in settings.items()}
 
 
 def table(run: Run) -> View:
@@ -34,21 +34,23 @@ def table(run: Run) -> View:
 
     Beside them what the paper sets otherwise, of the arms that it has.
     """
-    settings = {arm: one for arm, one in stored(run.info).items() if one}
+    settings = {arm: row for arm, row in stored(run.info).items() if row}
     if not settings:
         return NO_SETTINGS
-    alike, own = split(_told(settings))
+    alike, each = split(_told(settings))
     paper = {arm: values for arm, values in run.paper_settings.items() if arm in settings}
     common = run.paper_settings.get("all", {}).items()
-    theirs = {_ALL: dict(one for one in common if any(_differ(settings[arm], *one) for arm in paper))}
+    theirs = {_ALL: dict(pair for pair in common if any(_differ(settings[arm], *pair) for arm in paper))}
     theirs |= {
-        arm: dict(one for one in v.items() if _differ(settings[arm], *one)) for arm, v in paper.items()
+        arm: dict(pair for pair in v.items() if _differ(settings[arm], *pair)) for arm, v in paper.items()
     }
-    rows = [(_ALL, alike), *own.items()] if len(own) > 1 else [(arm, one | alike) for arm, one in own.items()]
+    rows = (
+        [(_ALL, alike), *each.items()] if len(each) > 1 else [(arm, row | alike) for arm, row in each.items()]
+    )
     cells = [(arm, _words(values), _words(theirs.get(arm, {}))) for arm, values in rows]
     header = ("arm", "set to, where not the default", "otherwise in the paper")
-    kept = 3 if any(one[2] != NOTHING for one in cells) else 2
-    return View("Settings", header[:kept], tuple(one[:kept] for one in cells))
+    kept = 3 if any(cell[2] != NOTHING for cell in cells) else 2
+    return View("Settings", header[:kept], tuple(cell[:kept] for cell in cells))
 
 
 def _differ(settings: dict[str, Any], key: str, value: Any) -> bool:
@@ -57,11 +59,11 @@ def _differ(settings: dict[str, Any], key: str, value: Any) -> bool:
 
 def _told(settings: Settings) -> Settings:
     """The options' names, and the keys that are not at their default in an arm of the same option."""
-    known = [(key, value, _option(key, one)) for one in settings.values() for key, value in one.items()]
-    told = {(key, option) for key, value, option in known if _default(key, option) != value}
+    known = [(key, value, _option(key, row)) for row in settings.values() for key, value in row.items()]
+    not_default = {(key, option) for key, value, option in known if _default(key, option) != value}
     return {
-        arm: {key: value for key, value in one.items() if (key, _option(key, one)) in told}
-        for arm, one in settings.items()
+        arm: {key: value for key, value in row.items() if (key, _option(key, row)) in not_default}
+        for arm, row in settings.items()
     }
 
 

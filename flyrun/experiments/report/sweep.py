@@ -42,8 +42,8 @@ class Job:
 
 def read(folder: Path) -> list[Job]:
     """The jobs that have ended, in the sweep's order."""
-    found = [Job(**json.loads(path.read_text("utf-8"))) for path in folder.glob("flyrun-job-*.json")]
-    return sorted(found, key=lambda job: job.number)
+    jobs = [Job(**json.loads(path.read_text("utf-8"))) for path in folder.glob("flyrun-job-*.json")]
+    return sorted(jobs, key=lambda job: job.number)
 
 
 def build(jobs: list[Job], console: Console | None = None) -> Path | None:

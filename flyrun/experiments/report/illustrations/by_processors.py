@@ -52,12 +52,12 @@ def perplexity(run: Run, run_dir: Path) -> Any:
     """Perplexity at the end against the tokens on the critical path of a sweep, those of its largest shard;
     each shard count a point, bars: one sd over seeds. Grey: the serial sampler, mean ± 1 sd.
     """
-    told = [arm for arm in run.done if arm.has("of_perplexity")]
-    shards = [arm for arm in told if known(arm.fact_mean("critical_per_round"))]
+    measured = [arm for arm in run.done if arm.has("of_perplexity")]
+    shards = [arm for arm in measured if known(arm.fact_mean("critical_per_round"))]
     if len(shards) < 2:
         return None
     figure, (axis,) = grid((6.4, 3.2))
-    for arm in (arm for arm in told if arm not in shards):
+    for arm in (arm for arm in measured if arm not in shards):
         mean, sd = _ends(arm)
         axis.axhspan(mean - sd, mean + sd, color=INK, alpha=0.15, linewidth=0)
         axis.axhline(mean, color=INK, linewidth=1.0, label=arm.own_name)

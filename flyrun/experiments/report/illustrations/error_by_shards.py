@@ -24,14 +24,14 @@ def against_shards(run: Run, run_dir: Path) -> Any:
     truths = {arm.name: truth_of(run, arm) for arm in run.done if with_draws(arm)}
 
     def values(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-        one = errors(drawn(arm), truths[arm.name])  # type: ignore[arg-type]
-        return one.rms, one.sd_ratio
+        distance = errors(drawn(arm), truths[arm.name])  # type: ignore[arg-type]
+        return distance.rms, distance.sd_ratio
 
-    told = [arm for arm in run.done if (known := truths.get(arm.name)) and known.classes == 1]
-    arms = [arm for arm in told if arm.fact("workers") is not None]
-    exact = next((one for arm in arms if (one := exact_arm(run, arm)) is not None), None)
+    judged = [arm for arm in run.done if (known := truths.get(arm.name)) and known.classes == 1]
+    arms = [arm for arm in judged if arm.fact("workers") is not None]
+    exact = next((match for arm in arms if (match := exact_arm(run, arm)) is not None), None)
     floor = {}
-    if exact in told and truths[exact.name].source != f"arm {exact.name}":  # type: ignore[union-attr]
+    if exact in judged and truths[exact.name].source != f"arm {exact.name}":  # type: ignore[union-attr]
         floor = {_shards(arm): float(values(exact)[0].mean()) for arm in arms}
     lines = by_size.lines_of(arms, _shards, run.info.get("drawn") or ())
     labels = ("shards", "off, sds", "sd ratio")

@@ -26,12 +26,12 @@ def against_size(run: Run, run_dir: Path) -> Any:
     answers = {name: handed_in(arm, truths[name]) for arm in run.done if (name := arm.name) in truths}
 
     def values(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-        one = errors(answers[arm.name], truths[arm.name])  # type: ignore[arg-type]
-        return one.rms, one.ratio.min(axis=1)
+        distance = errors(answers[arm.name], truths[arm.name])  # type: ignore[arg-type]
+        return distance.rms, distance.ratio.min(axis=1)
 
-    told = {name for name, answer in answers.items() if answer is not None and answer.sd.size}
-    lines = by_size.lines_of([arm for arm in run.done if arm.name in told], _rows)
-    floor = {_rows(arm): float(rms(truths[arm.name].error)) for arm in run.done if arm.name in told}
+    judged = {name for name, answer in answers.items() if answer is not None and answer.sd.size}
+    lines = by_size.lines_of([arm for arm in run.done if arm.name in judged], _rows)
+    floor = {_rows(arm): float(rms(truths[arm.name].error)) for arm in run.done if arm.name in judged}
     title, labels = str(run.info.get("title") or ""), ("rows", "off, sds", "least sd ratio")
     return by_size.draw(lines, _rows, values, styles_of(run.arms), labels, title, floor)
 

@@ -63,36 +63,36 @@ class Steps(NamedTuple):
 
 def doubled(matrix: np.ndarray, doublings: int) -> list[Steps]:
     """Of 1, 2, 4, … steps."""
-    found = [Steps(matrix, matrix * GRID, matrix * GRID**2)]
-    while len(found) < doublings:
-        law, first, second = found[-1]
-        found.append(
+    steps = [Steps(matrix, matrix * GRID, matrix * GRID**2)]
+    while len(steps) < doublings:
+        law, first, second = steps[-1]
+        steps.append(
             Steps(law @ law, first @ law + law @ first, second @ law + 2.0 * first @ first + law @ second)
         )
-    return found
+    return steps
 
 
 def laws(steps: list[Steps]) -> np.ndarray:
     """Laws (T, G) of the positions after 1, 2, 4, … steps from the start, far off."""
     start = GRID.searchsorted(-6.0)
-    return np.array([one.law[start] for one in steps])
+    return np.array([step.law[start] for step in steps])
 
 
 def errors(steps: list[Steps], kept: str) -> Errors:
     """Of the mean of `all` positions, the `last half`, or the `last draw` alone, after 2, 4, … steps."""
-    found, start = [], GRID.searchsorted(-6.0)
+    moments, start = [], GRID.searchsorted(-6.0)
     for k in range(1, len(steps)):
         if kept == "last draw":
             law = steps[k].law[start]
-            found.append((law @ GRID, law @ GRID**2))
+            moments.append((law @ GRID, law @ GRID**2))
         elif kept == "last half":
             law, n = steps[k - 1].law[start], 2 ** (k - 1)
-            found.append(
+            moments.append(
                 (law @ steps[k - 1].first.sum(axis=1) / n, law @ steps[k - 1].second.sum(axis=1) / n**2)
             )
         else:
-            found.append((steps[k].first[start].sum() / 2**k, steps[k].second[start].sum() / 4**k))
-    mean, square = np.array(found).T
+            moments.append((steps[k].first[start].sum() / 2**k, steps[k].second[start].sum() / 4**k))
+    mean, square = np.array(moments).T
     return Errors((mean - float(TARGET @ GRID)) ** 2, square - mean**2)
 
 
@@ -111,8 +111,8 @@ def _target(axis: "Axes") -> None:
     axis.set_ylabel("law of the iterate:\nmedian, 90 %")
 
 
-def _errors(axis: "Axes", x: np.ndarray, found: Errors, colour: str, label: str) -> None:
-    for line, values in zip(_LINES.values(), (*found, found.bias + found.variance), strict=True):
+def _errors(axis: "Axes", x: np.ndarray, of_kept: Errors, colour: str, label: str) -> None:
+    for line, values in zip(_LINES.values(), (*of_kept, of_kept.bias + of_kept.variance), strict=True):
         width = 1.6 if line == "-" else 1.1
         axis.plot(
             x, values, color=colour, linestyle=line, linewidth=width, label=label if line == "-" else None

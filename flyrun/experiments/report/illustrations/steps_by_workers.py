@@ -29,16 +29,16 @@ def by_workers(run: Run, run_dir: Path) -> Any:
     several = [arm for arm in arms if arm.setting("sampler", "workers") > 1]
     waiting = [arm for arm in several if arm.setting("sampler", "latency")]
     shown = {"workers": [arm for arm in several if arm not in waiting], "latency": waiting}
-    shown = {key: found for key, found in shown.items() if len({_place(arm, key) for arm in found}) > 1}
+    shown = {key: drawn for key, drawn in shown.items() if len({_place(arm, key) for arm in drawn}) > 1}
     if not shown:
         return None
     figure, panels = grid((8.0, 3.6), columns=len(shown))
-    for panel, (key, found) in zip(panels, shown.items(), strict=True):
-        for name, points in _lines(found, key).items():
+    for panel, (key, drawn) in zip(panels, shown.items(), strict=True):
+        for name, points in _lines(drawn, key).items():
             _draw(panel, key, name, points, styles.get(name, styles[points[0].name]))
         across, up = _LABELS[key]
         panel.set(xscale="log", yscale="log", xlabel=across, ylabel=up)
-        places = sorted({_place(arm, key) for arm in found})
+        places = sorted({_place(arm, key) for arm in drawn})
         panel.set_xticks(places, [f"{place:g}" for place in places])
         panel.minorticks_off()
         round_numbers(panel.yaxis)
@@ -60,12 +60,12 @@ def _lines(arms: list[ArmResult], key: str) -> dict[str, list[ArmResult]]:
 def _draw(panel: "Axes", key: str, name: str, points: list[ArmResult], look: Look) -> None:
     fewest, places = min(arm.done for arm in points), [_place(arm, key) for arm in points]
     if key == "workers":
-        told = [arm.each("prefetch_steps")[:fewest] for arm in points]
+        steps = [arm.each("prefetch_steps")[:fewest] for arm in points]
         theory = [arm.fact_mean("expected_steps") for arm in points]
         panel.plot(places, theory, color=look.colour, linestyle=":", linewidth=0.9)
     else:
-        told = [1.0 / arm.each("prefetch_evaluations")[:fewest] for arm in points]
-    band(panel, places, np.array(told).T, look, name, positive=True, marker="o")
+        steps = [1.0 / arm.each("prefetch_evaluations")[:fewest] for arm in points]
+    band(panel, places, np.array(steps).T, look, name, positive=True, marker="o")
 
 
 FIGURES = {"steps_by_workers": by_workers}

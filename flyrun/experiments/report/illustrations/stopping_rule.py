@@ -18,16 +18,16 @@ _EXPONENT = 2.0  # of the rounds, over which DELTA is shared out
 def rounds() -> list[tuple[int, float, float]]:
     """(m, mean of m log ratios, c_m by the empirical Bernstein bound (3.25)) until the data are all read."""
     ratios = np.clip(np.random.default_rng(3).normal(MEAN, 0.5, N_DATA), -2.0, 2.0)
-    found: list[tuple[int, float, float]] = []
+    steps: list[tuple[int, float, float]] = []
     m, reach = BATCH, float(np.abs(ratios).max())
     while True:
-        share = DELTA * (_EXPONENT - 1.0) / (_EXPONENT * (len(found) + 1) ** _EXPONENT)
+        share = DELTA * (_EXPONENT - 1.0) / (_EXPONENT * (len(steps) + 1) ** _EXPONENT)
         log, read = math.log(3.0 / share), ratios[:m]
-        found.append(
+        steps.append(
             (m, float(read.mean()), float(read.std() * math.sqrt(2 * log / m) + 6 * reach * log / m))
         )
         if m == N_DATA:
-            return found
+            return steps
         m = min(N_DATA, round(GROWTH * m))
 
 

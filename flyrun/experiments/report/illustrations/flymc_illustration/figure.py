@@ -50,8 +50,8 @@ def augmented_space(run: Run, run_dir: Path) -> Any:
     parts = (prior * bound / total, prior * (likelihood - bound) / total)
     height = 0.8 / max(part.max() for part in parts)
     for z, (part, colour) in enumerate(zip(parts, (BLUE, ORANGE), strict=True)):
-        found = np.histogram(chain.theta[chain.bright == bool(z)], bins)[0] / _SAMPLE / (bins[1] - bins[0])
-        bottom.stairs(z + height * found, bins, baseline=z, fill=True, color=colour, alpha=0.45)
+        density = np.histogram(chain.theta[chain.bright == bool(z)], bins)[0] / _SAMPLE / (bins[1] - bins[0])
+        bottom.stairs(z + height * density, bins, baseline=z, fill=True, color=colour, alpha=0.45)
         bottom.plot(theta, z + height * part, color=INK, linewidth=1.0)
         bottom.axhline(z, color=INK, linewidth=0.6)
     steps, level = chain.theta[:_PATH], chain.bright[:_PATH] - 0.09
