@@ -65,13 +65,15 @@ class Arm:
 
     def choices(self) -> dict[str, Choice]:
         """Group -> choice, without the groups that are None."""
-        return {group: one for group in ARM_GROUPS if (one := getattr(self, group)) is not None}
+        return {group: choice for group in ARM_GROUPS if (choice := getattr(self, group)) is not None}
 
     def code(self) -> list[str]:
         """Dotted names of the modules that the draws come from."""
-        own = [one.path_of_code for one in self.choices().values() if one.home or isinstance(one, Sampler)]
+        paths = [
+            part.path_of_code for part in self.choices().values() if part.home or isinstance(part, Sampler)
+        ]
         inner = [name for arm in self.sampler.inner_arms(self) for name in arm.code()]
-        return [self.sampler.path_of_family, *own, *inner]
+        return [self.sampler.path_of_family, *paths, *inner]
 
     def settings(self) -> dict[str, Any]:
         """The resolved configuration, group -> {key: plain value}, without the groups that are None."""
@@ -87,7 +89,7 @@ class Arm:
 
         So neither a longer run, nor a file that moved, nor an option that gains a key has other draws.
         """
-        keyed = {group: one for group, one in self.choices().items() if group != "protocol"}
+        keyed = {group: choice for group, choice in self.choices().items() if group != "protocol"}
         return {group: choice.non_default() for group, choice in keyed.items() if not choice.neutral}
 
     def key_settings(self) -> dict[str, Any]:

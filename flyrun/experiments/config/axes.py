@@ -42,10 +42,10 @@ class Axis:
 
     def expanded(self) -> Iterator[tuple[str, Swept, list[Any]]]:
         """(name, origin, overrides besides its arm's own) of each arm along the axis, point by point."""
-        for point, own in self.points.items():
+        for point, edits in self.points.items():
             for arm in self.arms:
                 further = self.exceptions.get(_joined(arm, _word(point)), [])
-                yield _joined(arm, self.name, _word(point)), Swept(arm, self.name, point), [*own, *further]
+                yield _joined(arm, self.name, _word(point)), Swept(arm, self.name, point), [*edits, *further]
 
 
 def axes(sweep: Any, arms: Iterable[str]) -> list[Axis]:
@@ -58,26 +58,26 @@ def axes(sweep: Any, arms: Iterable[str]) -> list[Axis]:
 def expand(arms: Mapping[str, list[Any]], sweep: Any) -> dict[str, tuple[list[Any], Swept | None]]:
     """All arms, those as they stand before those of the axes: name -> (overrides, origin)."""
     arms = arms or ({"": []} if sweep else {})
-    found: dict[str, tuple[list[Any], Swept | None]] = {
-        name: (own, None) for name, own in arms.items() if name or not sweep
+    all_arms: dict[str, tuple[list[Any], Swept | None]] = {
+        name: (overrides, None) for name, overrides in arms.items() if name or not sweep
     }
     for axis in axes(sweep, arms):
         for name, swept, further in axis.expanded():
-            if name in found:
+            if name in all_arms:
                 raise ConfigError(f"sweep.{axis.name}: a second arm {name}; rename the axis, point or arm")
-            found[name] = [*arms[swept.arm], *further], swept
-    return found
+            all_arms[name] = [*arms[swept.arm], *further], swept
+    return all_arms
 
 
 def _axis(name: str, given: Any, arms: tuple[str, ...]) -> Axis:
     where = f"sweep.{name}"
     long = isinstance(given, Mapping) and any(key in given for key in _LONG)
-    said = given if long else {"points": given}
-    for key in said:
+    keys = given if long else {"points": given}
+    for key in keys:
         if key not in _LONG:
             close = did_you_mean(str(key), _LONG)
             raise ConfigError(f"{where}.{key}: no such key of an axis{close}, only {listing(_LONG)}")
-    points, taken, exceptions = said.get("points"), said.get("arms", arms), said.get("except", {})
+    points, taken, exceptions = keys.get("points"), keys.get("arms", arms), keys.get("except", {})
     points = {None: points} if isinstance(points, list) else points
     if not isinstance(points, Mapping):
         raise ConfigError(f"{where}: must map points to overrides, as in {{2: [dataset.limit=200]}}")
@@ -91,11 +91,11 @@ def _axis(name: str, given: Any, arms: tuple[str, ...]) -> Axis:
     for arm in taken:
         _check_named(f"{where}.arms", arm, arms)
     single = [_joined(arm, _word(point)) for point in points for arm in taken]
-    for one in exceptions:
-        _check_named(f"{where}.except", one, single)
+    for exception in exceptions:
+        _check_named(f"{where}.except", exception, single)
     for what, lists in ((where, points), (f"{where}.except", exceptions)):
-        for key, own in lists.items():
-            if not isinstance(own, list):
+        for key, overrides in lists.items():
+            if not isinstance(overrides, list):
                 raise ConfigError(
                     f"{what}.{show(key)}: must be a list of overrides, such as [sampler.step=1]"
                 )

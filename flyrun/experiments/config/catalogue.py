@@ -22,11 +22,11 @@ def plural(group: str) -> str:
 
 def files(group: str, folders: Iterable[str | Path] = ()) -> dict[str, Path]:
     """Return option -> YAML file of a group, flyrun's own before those of further folders."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for folder in (conf_dir(), *folders):
         for path in sorted((Path(folder) / group).glob("*.yaml")):
-            found.setdefault(path.stem, path)
-    return found
+            paths.setdefault(path.stem, path)
+    return paths
 
 
 def options(group: str, folders: Iterable[str | Path] = ()) -> list[str]:
@@ -36,10 +36,10 @@ def options(group: str, folders: Iterable[str | Path] = ()) -> list[str]:
 
 def described(group: str, folders: Iterable[str | Path] = ()) -> dict[str, str]:
     """Return option -> one line of description."""
-    found = {name: first_comment(path) for name, path in files(group, folders).items()}
+    texts = {name: first_comment(path) for name, path in files(group, folders).items()}
     for name in plugins.names(group):
-        found.setdefault(name, paragraphs(SCHEMAS[group][name])[0])
-    return found
+        texts.setdefault(name, paragraphs(SCHEMAS[group][name])[0])
+    return texts
 
 
 def paragraphs(cls: type) -> list[str]:

@@ -51,12 +51,12 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
         base = composer.base()
         listed = _LISTS.get(composer.choices.get("protocol", ""))
-        if listed and (own := read(own_list(base, listed))):
-            limits = [e for e in own if listed == "check" and e.arm is None and e.key in _LENGTHS]
-            entries = [e for e in own if e not in limits] + typed
+        if listed and (listed_entries := read(own_list(base, listed))):
+            limits = [e for e in listed_entries if listed == "check" and e.arm is None and e.key in _LENGTHS]
+            entries = [e for e in listed_entries if e not in limits] + typed
             composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
             composer.limits = {entry.key: entry.value for entry in limits}
-            composer.used = {entry.text for entry in own}
+            composer.used = {entry.text for entry in listed_entries}
             base = composer.base()
         arms, only, experiment = base["arms"], base["only"], composer.choices.get("experiment")
         for entry in entries:
@@ -66,8 +66,8 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
                 )
         wanted = job_keys.selected(arms, only, experiment) if arms else {"": ([], None)}
         chosen = {
-            name: composer.arm(name, own, [entry for entry in entries if entry.arm == name])
-            for name, (own, _) in wanted.items()
+            name: composer.arm(name, overrides, [entry for entry in entries if entry.arm == name])
+            for name, (overrides, _) in wanted.items()
         }
         composer.check_all_used()
     name = experiment if base["name"] is None else base["name"]
@@ -107,10 +107,10 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
 
 def own_list(base: dict[str, Any], key: str) -> list[str]:
     """The words that an experiment has under `check` or `full`. Raises ConfigError where that is no list."""
-    own = base.get(key) or []
-    if not isinstance(own, list):
+    overrides = base.get(key) or []
+    if not isinstance(overrides, list):
         raise ConfigError(f"{key}: must be a list of overrides; correct the experiment's file")
-    return list(map(str, own))
+    return list(map(str, overrides))
 
 
 class _Composer:
@@ -129,7 +129,7 @@ class _Composer:
 
     def compose(self, choices: dict[str, str]) -> dict[str, Any]:
         """The configuration of an arm with these options of groups, without what belongs to all arms."""
-        config = {key: deepcopy(own) for key, own in self._whole.items() if key not in _OF_ALL_ARMS}
+        config = {key: deepcopy(values) for key, values in self._whole.items() if key not in _OF_ALL_ARMS}
         for group, name in choices.items():
             if self.choices.get(group) != name:
                 config[group] = self._option(group, name)
@@ -138,18 +138,20 @@ class _Composer:
     @cached_property
     def _whole(self) -> dict[str, Any]:
         """The configuration with the options that are typed."""
-        made = self._by_files()
-        return _plain(self._composed(self.choices.items()) if made is None else made)
+        merged = self._by_files()
+        return _plain(self._composed(self.choices.items()) if merged is None else merged)
 
     def _by_files(self) -> DictConfig | None:
         """The same by the files alone, a third of the time that Hydra takes; None where it reads more."""
         root = self._file("config")
         options = {
-            one.group: one.value for one in root.defaults_list if not (one.is_self() or one.is_override())
+            line.group: line.value
+            for line in root.defaults_list
+            if not (line.is_self() or line.is_override())
         }
         if self.search or self._experiment is None:
             return None
-        included, own = self._experiment
+        included, others = self._experiment
         if not included.keys() | self.choices.keys() <= options.keys():
             return None
         options |= included | self.choices | {"experiment": None}
@@ -158,7 +160,7 @@ class _Composer:
             return None
         start = {key: value for key, value in root.config.items() if key != "hydra"}
         try:
-            return OmegaConf.merge(start, files, own)  # type: ignore[return-value]
+            return OmegaConf.merge(start, files, others)  # type: ignore[return-value]
         except OmegaConfBaseException:
             return None  # Hydra tells in which file
 
@@ -167,25 +169,25 @@ class _Composer:
         """The options that the experiment chooses, and what else it sets; None where it says still more."""
         if "experiment" not in self.choices:
             return {}, DictConfig({})
-        found = self._file(f"experiment/{self.choices['experiment']}")
-        if found is None or found.header.get("package") != "_global_" or "hydra" in found.config:
+        option = self._file(f"experiment/{self.choices['experiment']}")
+        if option is None or option.header.get("package") != "_global_" or "hydra" in option.config:
             return None
-        included = [one for one in found.defaults_list if not one.is_self()]
-        if len(found.defaults_list) > len(included) + 1:
+        included = [line for line in option.defaults_list if not line.is_self()]
+        if len(option.defaults_list) > len(included) + 1:
             return None  # Hydra refuses it
-        if not all(one.is_override() and one.package is None and one.group[0] == "/" for one in included):
+        if not all(line.is_override() and line.package is None and line.group[0] == "/" for line in included):
             return None
         chosen: dict[str, str] = {}
-        for one in included:
-            group, file = one.group.lstrip("/"), f"experiment={self.choices['experiment']}"
+        for line in included:
+            group, file = line.group.lstrip("/"), f"experiment={self.choices['experiment']}"
             if group in chosen:
                 raise ConfigError(
                     f"{file}: chooses its {group} twice; keep one line `override /{group}` of the file"
                 )
-            if isinstance(one.value, list):
+            if isinstance(line.value, list):
                 raise ConfigError(f"{file}: override /{group}: must name one option, not a list")
-            chosen[group] = one.value
-        return chosen, found.config
+            chosen[group] = line.value
+        return chosen, option.config
 
     @cached_property
     def _own(self) -> DictConfig:
@@ -207,8 +209,8 @@ class _Composer:
 
     def _alone(self, group: str, name: str) -> DictConfig | None:
         """An option's settings by its file, or None where that includes others, or is not found."""
-        found = self._file(f"{group}/{name}")
-        return None if found is None or found.defaults_list or found.header.get("package") else found.config
+        file = self._file(f"{group}/{name}")
+        return None if file is None or file.defaults_list or file.header.get("package") else file.config
 
     def _option(self, group: str, name: str) -> dict[str, Any]:
         """A group's option under what the experiment says of the group.
@@ -216,15 +218,17 @@ class _Composer:
         By its file alone, a tenth of the time that Hydra takes for all, where nothing else bears on it.
         """
         if (group, name) not in self._options:
-            found = self._alone(group, name)
-            if found is None:
-                made = self._composed((self.choices | {group: name}).items())[group]
+            file = self._alone(group, name)
+            if file is None:
+                option = self._composed((self.choices | {group: name}).items())[group]
             else:
-                own = self._own.get(group) or {}
-                if not isinstance(own, dict | DictConfig):
-                    raise ConfigError(f"{group}={show(own)}: must name one option; see `flyrun list {group}`")
-                made = OmegaConf.merge(found, own)
-            self._options[group, name] = _plain(made)
+                more = self._own.get(group) or {}
+                if not isinstance(more, dict | DictConfig):
+                    raise ConfigError(
+                        f"{group}={show(more)}: must name one option; see `flyrun list {group}`"
+                    )
+                option = OmegaConf.merge(file, more)
+            self._options[group, name] = _plain(option)
         return deepcopy(self._options[group, name])
 
     def base(self) -> dict[str, Any]:
@@ -240,7 +244,7 @@ class _Composer:
         plain = _resolved(config)
         self._refuse_unknown(plain)
         arms = plain["arms"]
-        if not isinstance(arms, dict) or not all(isinstance(own, list) for own in arms.values()):
+        if not isinstance(arms, dict) or not all(isinstance(overrides, list) for overrides in arms.values()):
             raise ConfigError(
                 "arms: must map each arm's name to a list of overrides; correct the experiment's file"
             )
@@ -251,9 +255,9 @@ class _Composer:
         """Raise ConfigError for a key at the top of an experiment's file that there is not."""
         known = [str(key) for key in self._file("config").config if key != "hydra"]
         known += [
-            one.group
-            for one in self._file("config").defaults_list
-            if not (one.is_self() or one.is_override())
+            line.group
+            for line in self._file("config").defaults_list
+            if not (line.is_self() or line.is_override())
         ]
         for key in config.keys() - {*known, *ARM_GROUPS, "hydra"}:
             where = f"experiment={self.choices.get('experiment')}"
@@ -261,9 +265,9 @@ class _Composer:
                 f"{where}: {key} is no key{did_you_mean(str(key), known)}; correct the experiment's file"
             )
 
-    def arm(self, name: str, own: list[str], alone: list[Entry]) -> dict[str, Any]:
+    def arm(self, name: str, overrides: list[str], alone: list[Entry]) -> dict[str, Any]:
         """Make the checked choices of one arm: group -> dataclass or None."""
-        own_choices, own_values = split(self._read(name, own))
+        own_choices, own_values = split(self._read(name, overrides))
         alone_choices, alone_values = split(alone)
         choices = own_choices | self.choices | alone_choices
         suggested: list[Entry] = []
@@ -290,8 +294,8 @@ class _Composer:
         return {g: None if plain.get(g) is None else build(g, plain[g]) for g in ARM_GROUPS}
 
     @staticmethod
-    def _read(name: str, own: list[str]) -> list[Entry]:
-        entries = _read_words(tuple(map(str, own)))
+    def _read(name: str, overrides: list[str]) -> list[Entry]:
+        entries = _read_words(tuple(map(str, overrides)))
         for entry in entries:
             if entry.group not in ARM_GROUPS or entry.arm is not None:
                 raise ConfigError(
@@ -345,7 +349,7 @@ def _update(config: dict[str, Any], entries: Iterable[Entry]) -> None:
         *path, last = entry.key.split(".")
         within = config
         for key in path:
-            within[key] = within = found if isinstance(found := within.get(key), dict) else {}
+            within[key] = within = inner if isinstance(inner := within.get(key), dict) else {}
         within[last] = deepcopy(entry.value)
 
 
@@ -365,14 +369,14 @@ def _shorten(config: dict[str, Any], limits: dict[str, int]) -> None:
 
 def _title(title: str, listed: str | None, entries: Iterable[Entry], typed: Sequence[Entry]) -> str:
     """A title, with what was said of the data where these are not the experiment's own, and by whom."""
-    said = {(e.arm, e.key): e for e in entries if e.group == "dataset"}  # of a key the last counts
+    last = {(e.arm, e.key): e for e in entries if e.group == "dataset"}  # of a key the last counts
     cut = "data cut by protocol=smoke" if listed == "check" else "other data"
     notes: dict[str, dict[str, None]] = {}
-    for entry in said.values():
+    for entry in last.values():
         how = "other data" if entry in typed else cut
         notes.setdefault(how, {})[f"{entry.key}={show(entry.value)}"] = None
-    told = "; ".join(f"{how}: {listing(words)}" for how, words in notes.items())
-    return f"{title} ({told})" if told else title
+    sources = "; ".join(f"{how}: {listing(cuts)}" for how, cuts in notes.items())
+    return f"{title} ({sources})" if sources else title
 
 
 def _suggestions(config: dict[str, Any]) -> list[Entry]:

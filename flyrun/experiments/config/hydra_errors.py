@@ -44,5 +44,5 @@ def _plain(error: Exception) -> str:
     """An error's text without OmegaConf's notes on types; the key it is about goes first."""
     lines = [line.strip() for line in str(error).splitlines()]
     where = [line.removeprefix("full_key:").strip() for line in lines if line.startswith("full_key:")]
-    said = [line for line in lines if line and not line.startswith(("full_key:", "object_type="))]
-    return ": ".join([*filter(None, where), " ".join(said)])
+    text = [line for line in lines if line and not line.startswith(("full_key:", "object_type="))]
+    return ": ".join([*filter(None, where), " ".join(text)])

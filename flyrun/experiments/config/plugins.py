@@ -39,7 +39,7 @@ def register() -> None:
 
         schema.importer = imported
         group = group_of[point.group]
-        own = {one: {name: cls for name, cls in SCHEMAS[one].items() if _is_own(cls)} for one in GROUPS}
+        ours = {kind: {name: cls for name, cls in SCHEMAS[kind].items() if _is_own(cls)} for kind in GROUPS}
         try:
             problem = _problem(group, point.name, extend.loaded(point.load))
             problem = extend.unmet(getattr(sys.modules[point.module], "FLYRUN_CONTRACT", None)) or problem
@@ -47,10 +47,10 @@ def register() -> None:
             problem = str(error)
         except Exception as error:  # whatever another's package does while it is imported
             problem = f"cannot be loaded ({type(error).__name__}: {error})"
-        for one, choices in own.items():
-            SCHEMAS[one].update(choices)  # none may take the place of flyrun's own
+        for kind, choices in ours.items():
+            SCHEMAS[kind].update(choices)  # none may take the place of flyrun's own
         package = point.dist.name if point.dist else point.module
-        if point.name in own[group]:
+        if point.name in ours[group]:
             TAKEN[group, point.name] = package
         elif problem:
             reason = f"{problem}; mend or remove the package {package}"

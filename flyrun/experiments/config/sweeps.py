@@ -51,16 +51,16 @@ def refuse_words_of_hydra(parsed: Override) -> None:
         raise ConfigError(f"{text}: results go elsewhere; write {quoted(f'results_dir={value}')}")
     if key.partition("=")[0].startswith("hydra.sweeper.params"):
         name, given = key.removeprefix("hydra.sweeper.params").lstrip("."), parsed._value
-        words = {name: value} if name else given if isinstance(given, dict) else {}
-        plain = {str(name).lstrip("+"): Override._convert_value(one) for name, one in words.items()}
-        meant = " ".join(quoted(f"{name}={one}") for name, one in plain.items()) or "KEY=A,B"
+        params = {name: value} if name else given if isinstance(given, dict) else {}
+        plain = {str(name).lstrip("+"): Override._convert_value(value) for name, value in params.items()}
+        meant = " ".join(quoted(f"{name}={value}") for name, value in plain.items()) or "KEY=A,B"
         raise ConfigError(f"{text}: what is swept stands among the words; write -m {meant}")
 
 
 def _takes_a_list(key: str) -> bool:
     """Whether some option's key of this name does."""
     group, _, name = ".".join(key.split(".")[2:] if key.startswith("arms.") else [key]).partition(".")
-    fields = (one for cls in SCHEMAS.get(group, {}).values() for one in typed_fields(cls))
+    fields = (field for cls in SCHEMAS.get(group, {}).values() for field in typed_fields(cls))
     return key == "only" or any(name == field and "tuple" in str(kind) for field, kind, _ in fields)
 
 

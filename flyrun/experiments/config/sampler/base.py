@@ -46,8 +46,8 @@ class Sampler(Choice):
     @property
     def build(self) -> Any:
         """What makes its method: `build` of the module of its code, or the one of its name there."""
-        made = self.code.build
-        return made[self.name] if isinstance(made, dict) else made
+        builder = self.code.build
+        return builder[self.name] if isinstance(builder, dict) else builder
 
     def needed_arms(self, arm: Any) -> tuple[Any, ...]:
         """Arms whose finished cells, of the same seed, this arm's method reads."""
@@ -70,10 +70,10 @@ def with_sampler(arm: Any, name: str, like: Any = None, **settings: Any) -> Any:
     does not go with the rest.
     """
     plain: Any = build("sampler", {"name": name})
-    own = {one.name for one in fields(plain)}
-    shared = own & {one.name for one in fields(like or plain)} - {"name"}
+    names = {field.name for field in fields(plain)}
+    shared = names & {field.name for field in fields(like or plain)} - {"name"}
     same = {key: getattr(like or plain, key) for key in shared}
-    same |= {key: value for key, value in settings.items() if key in own}
+    same |= {key: value for key, value in settings.items() if key in names}
     chosen, groups = [plain], {}
     for choice in chosen:
         for word in choice.suggests:
