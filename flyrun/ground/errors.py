@@ -80,6 +80,6 @@ def factoring(standardised: bool = True) -> Iterator[None]:
     try:
         yield
     except ValueError as error:  # LinAlgError is one
-        if found := no_digits(error, standardised):
-            raise found from error
+        if fault := no_digits(error, standardised):
+            raise fault from error
         raise

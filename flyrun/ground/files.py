@@ -46,9 +46,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, so that they are on disk before what is written into them."""
-    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for folder in made:
+    for folder in missing:
         _sync(folder.parent)
 
 

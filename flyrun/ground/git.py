@@ -12,7 +12,7 @@ class NoAnswer(Exception):  # noqa: N818
     """Git is not installed, or does not answer; the text says which."""
 
 
-def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def ask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Let git answer in its own, plain words, in the checkout that `folder` lies in. Raises NoAnswer."""
     git = shutil.which("git")
     if git is None:
@@ -20,7 +20,7 @@ def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     surroundings = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
         return subprocess.run(
-            [git, "-C", str(folder), *words],
+            [git, "-C", str(folder), *arguments],
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -29,4 +29,4 @@ def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoAnswer(f"git {words[0]} does not answer ({error})") from error
+        raise NoAnswer(f"git {arguments[0]} does not answer ({error})") from error

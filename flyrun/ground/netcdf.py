@@ -48,8 +48,8 @@ def dimension(within: h5py.Group, name: str, along: int | Sequence[int] | Sequen
     if isinstance(along, int):
         within.create_dataset(name, (along,), ">f4").make_scale(_WITHOUT_VALUES.format(along))
         return
-    words = len(along) > 0 and isinstance(along[0], str)
-    values = np.array(along, dtype=h5py.string_dtype() if words else np.int64)
+    of_text = len(along) > 0 and isinstance(along[0], str)
+    values = np.array(along, dtype=h5py.string_dtype() if of_text else np.int64)
     within.create_dataset(name, data=values).make_scale(name)
 
 
@@ -58,7 +58,7 @@ def variable(
 ) -> h5py.Dataset:
     """A variable over dimensions of its group, to be filled; storage: chunks and compression."""
     shape = [len(within[dim]) for dim in dims]
-    made = within.create_dataset(name, shape, dtype, **(storage if 0 not in shape else {}))
+    filled = within.create_dataset(name, shape, dtype, **(storage if 0 not in shape else {}))
     for axis, dim in enumerate(dims):
-        made.dims[axis].attach_scale(within[dim])
-    return made
+        filled.dims[axis].attach_scale(within[dim])
+    return filled

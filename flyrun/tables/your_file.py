@@ -20,26 +20,26 @@ class YourFile:
     facts: tuple[tuple[str, object], ...] = ()
     endings: tuple[str, ...] = (".csv", ".csv.gz")
 
-    def path(self, given: str | None, said: str | None = None) -> Path:
-        """The file that dataset.path names; DataError, with how it was `said`."""
+    def path(self, given: str | None, how: str | None = None) -> Path:
+        """The file that dataset.path names; DataError, with `how` it was given."""
         if given is None:
             raise DataError(f"dataset.path=null: {self.name} needs {self.needs}")
-        path, said = Path(given).expanduser(), said or f"dataset.path={given}"
+        path, how = Path(given).expanduser(), how or f"dataset.path={given}"
         remedy = f"{self.name} needs {self.needs}"
         if path.is_dir():
-            if found := self._files(path):
-                remedy = f"name a file in it, as {quoted(str(path / found[0]))}"
-            raise DataError(f"{said}: is a folder; {remedy}")
+            if names := self._files(path):
+                remedy = f"name a file in it, as {quoted(str(path / names[0]))}"
+            raise DataError(f"{how}: is a folder; {remedy}")
         if not path.is_file():
             stems = {name.partition(".")[0]: name for name in self._files(path.parent)}
             close = closest(path.name.partition(".")[0], stems)
             guess = f" (did you mean {stems[close]}?)" if close is not None else ""
-            raise DataError(f"{said}: no such file{guess}; {remedy}")
+            raise DataError(f"{how}: no such file{guess}; {remedy}")
         return path
 
     def _files(self, folder: Path) -> list[str]:
         with contextlib.suppress(OSError):
-            return sorted(one.name for one in folder.iterdir() if one.name.lower().endswith(self.endings))
+            return sorted(file.name for file in folder.iterdir() if file.name.lower().endswith(self.endings))
         return []
 
     def state(self) -> str:

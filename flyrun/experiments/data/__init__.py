@@ -30,10 +30,10 @@ def fingerprint(config: options.Dataset) -> str:
 
     A loader of files that are in no registry has its own `fingerprint(config)`.
     """
-    own = getattr(config.code, "fingerprint", None)
-    if own is None and config.name not in registry.names():
+    digest = getattr(config.code, "fingerprint", None)
+    if digest is None and config.name not in registry.names():
         raise DataError(
             f"dataset={config.name}: {config.path_of_code} has no fingerprint(config), which digests what "
             "decides the content; add it"
         )
-    return own(config) if own else str(registry.entry(config.name)["sha256"])
+    return digest(config) if digest else str(registry.entry(config.name)["sha256"])

@@ -15,14 +15,14 @@ def load(config: BreastCancer) -> Dataset:
     """Features (569, 31): 30 measurements, standardised, and a bias; target +1 benign, -1 malignant."""
     from sklearn.datasets import load_breast_cancer  # late: half a second
 
-    found = load_breast_cancer()
-    rows = (found.data - found.data.mean(axis=0)) / found.data.std(axis=0)
+    table = load_breast_cancer()
+    rows = (table.data - table.data.mean(axis=0)) / table.data.std(axis=0)
     return without_test_rows(
         name=NAME,
         features=feature_cache.with_bias(rows),
-        target=np.where(found.target == 1, 1.0, -1.0),
-        feature_names=(*map(str, found.feature_names), "bias"),
-        sha256=archive.sha256(found.data.tobytes()),
+        target=np.where(table.target == 1, 1.0, -1.0),
+        feature_names=(*map(str, table.feature_names), "bias"),
+        sha256=archive.sha256(table.data.tobytes()),
         info={"title": "Breast cancer, diagnostic", "source": "UCI, as scikit-learn brings it"},
     )
 

@@ -59,15 +59,15 @@ class Corpora(NamedTuple):
     topics: np.ndarray | None = None
 
 
-def corpus(words: Sequence[np.ndarray], counts: Sequence[np.ndarray], n_words: int, what: str) -> Corpus:
+def corpus(terms: Sequence[np.ndarray], counts: Sequence[np.ndarray], n_words: int, what: str) -> Corpus:
     """Documents from their words and counts. DataError naming `what` and the first document that is none."""
-    for row, (word, count) in enumerate(zip(words, counts, strict=True)):
+    for row, (word, count) in enumerate(zip(terms, counts, strict=True)):
         if problem := _problem(np.asarray(word), np.asarray(count), n_words):
             raise DataError(f"{what}: document {row} {problem}; mend or drop it (documents count from 0)")
-    if not len(words):
+    if not len(terms):
         raise DataError(f"{what}: holds no document; give at least one")
-    first = np.append(0, np.cumsum([len(word) for word in words]))
-    word, repeats = (np.concatenate(parts).astype(np.int32) for parts in (words, counts))
+    first = np.append(0, np.cumsum([len(word) for word in terms]))
+    word, repeats = (np.concatenate(parts).astype(np.int32) for parts in (terms, counts))
     return Corpus(first.astype(np.int64), word, repeats)
 
 
@@ -76,7 +76,7 @@ def _problem(word: np.ndarray, count: np.ndarray, n_words: int) -> str:
         return "is empty"
     if word.shape != count.shape:
         return f"has {word.size} words and {count.size} counts"
-    if not all(np.issubdtype(one.dtype, np.integer) for one in (word, count)):
+    if not all(np.issubdtype(array.dtype, np.integer) for array in (word, count)):
         return "holds numbers that are not whole"
     if word.min() < 0 or word.max() >= n_words:
         outside = word[(word < 0) | (word >= n_words)][0]

@@ -79,14 +79,14 @@ class Generated:
 
     def _kept(self) -> dict[str, np.ndarray]:
         """The arrays beside the files; DataError."""
-        found = {}
+        arrays = {}
         for name in self.kept:
             path = self.folder / f"{name}.npy"
             try:
-                found[name] = np.load(path, allow_pickle=False)
+                arrays[name] = np.load(path, allow_pickle=False)
             except (OSError, ValueError, EOFError) as error:
                 raise DataError(f"{path}: is cut short or damaged; {self._remedy}") from error
-        return found
+        return arrays
 
     def _facts(self) -> dict[str, Any]:
         """What `start` returned, and each file's sha256; DataError."""

@@ -96,8 +96,8 @@ def _start() -> tuple[dict[str, Any], generated.Draw]:
         chosen = infimnist.choices(copy, place)
         for shift, moved in enumerate(of_shift):
             at = np.flatnonzero(chosen[0] % len(of_shift) == shift)
-            own = tuple(values[at] for values in chosen)
-            image = infimnist.deformed(grey[at], (slopes[0][at], slopes[1][at]), field, own)
+            deformation = tuple(values[at] for values in chosen)
+            image = infimnist.deformed(grey[at], (slopes[0][at], slopes[1][at]), field, deformation)
             rows[at, :-1] = image.astype(np.float64) @ moved - centre
         return rows * sign[:, None], sign
 

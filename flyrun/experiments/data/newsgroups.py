@@ -22,9 +22,9 @@ WHERE = "name the folder with bow_tr_tokens.mat, bow_tr_counts.mat and those of 
 
 def load(config: options.document_data.Newsgroups) -> Corpora:
     """Training documents, the few of `va` to choose settings on, test documents in the folder's halves."""
-    words, counts = ({part: _documents(_files(config, part)[k]) for part in PARTS} for k in (0, 1))
-    n_words = 1 + max(int(one.max(initial=0)) for part in words.values() for one in part)
-    parts = {part: corpus(words[part], counts[part], n_words, f"{_files(config, part)[0]}") for part in PARTS}
+    terms, counts = ({part: _documents(_files(config, part)[k]) for part in PARTS} for k in (0, 1))
+    n_words = 1 + max(int(term.max(initial=0)) for part in terms.values() for term in part)
+    parts = {part: corpus(terms[part], counts[part], n_words, f"{_files(config, part)[0]}") for part in PARTS}
     if parts["ts_h1"].n_documents != parts["ts_h2"].n_documents:
         raise DataError(f"{_files(config, 'ts_h2')[0]}: has other documents than ts_h1; restore both")
     train, test = _limited(config, parts["tr"]), Halves(parts["ts_h1"], parts["ts_h2"])

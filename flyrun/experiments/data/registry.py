@@ -62,8 +62,8 @@ def _own_store(name: str) -> Any:
 
 def path(name: str) -> Path:
     """Where the file of `name` is, or should be: beside the registry, else in the per-user cache."""
-    found = _places(name)
-    return next((place for place in found if place.is_file()), found[0])
+    places = _places(name)
+    return next((place for place in places if place.is_file()), places[0])
 
 
 def _places(name: str) -> list[Path]:

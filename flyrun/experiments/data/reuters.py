@@ -33,8 +33,8 @@ def load(config: options.document_data.Reuters) -> Corpora:
     else:
         texts = from_path(Path(config.path).expanduser())
     vocabulary = tuple(texts["tokens"].tobytes().decode("utf-8").split("\n"))[: RAW["n_words"]]
-    words, counts = read_ldac(texts["counts"].tobytes().decode("ascii"), "reuters.ldac")
-    whole = corpus(words, counts, len(vocabulary), "reuters.ldac")
+    terms, counts = read_ldac(texts["counts"].tobytes().decode("ascii"), "reuters.ldac")
+    whole = corpus(terms, counts, len(vocabulary), "reuters.ldac")
     row = np.arange(whole.n_documents)
     test, valid = row % 5 == 4, row % 10 == 2
     train, some, others = (whole.some(np.flatnonzero(part)) for part in (~test & ~valid, valid, test))
@@ -79,7 +79,7 @@ def from_path(path: Path) -> dict[str, np.ndarray]:
 
 def read_ldac(text: str, what: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Words and counts of documents in LDA-C's format, "n word:count word:count …" a line; DataError."""
-    words, counts = [], []
+    terms, counts = [], []
     for row, line in enumerate(text.splitlines()):
         try:
             size, *pairs = line.split()
@@ -90,6 +90,6 @@ def read_ldac(text: str, what: str) -> tuple[list[np.ndarray], list[np.ndarray]]
             raise DataError(
                 f"{what}: document {row} is no line of LDA-C's format ({error}); mend it"
             ) from error
-        words.append(both[:, 0])
+        terms.append(both[:, 0])
         counts.append(both[:, 1])
-    return words, counts
+    return terms, counts

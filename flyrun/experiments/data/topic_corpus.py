@@ -34,7 +34,7 @@ def _documents(
 ) -> Corpus:
     lengths = np.maximum(rng.poisson(config.length, n), 2)
     shares = rng.dirichlet(np.full(config.n_topics, config.alpha), n)
-    tokens = np.array([rng.multinomial(*one) for one in zip(lengths, shares, strict=True)])
+    tokens = np.array([rng.multinomial(*draw) for draw in zip(lengths, shares, strict=True)])
     document = [np.repeat(np.arange(n), tokens[:, k]) for k in range(config.n_topics)]
     word = [rng.choice(config.n_words, len(d), p=topics[k]) for k, d in enumerate(document)]
     return of_tokens(np.concatenate(document), np.concatenate(word), n)

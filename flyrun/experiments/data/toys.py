@@ -28,7 +28,7 @@ def load(config: options.Toy) -> Dataset:
 def fingerprint(config: options.Toy) -> str:
     """Digest of the recipe's numbers."""
     _, _, constants, settings, _ = _RECIPES[config.name]
-    return archive.recipe(config.name, *constants, *(getattr(config, one) for one in settings))
+    return archive.recipe(config.name, *constants, *(getattr(config, key) for key in settings))
 
 
 def _recipe(title: str, task: str, *settings: str, constants: tuple[Any, ...] = ()) -> Callable:

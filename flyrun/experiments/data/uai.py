@@ -49,49 +49,49 @@ def fingerprint(config: options.graph_data.Uai) -> str:
 
 def read(path: Path) -> Network:
     """Network of a file. Factors over no variable, which are constants, are left out."""
-    words = _Words(path)
-    kind = words.next("the word MARKOV")
+    reader = _Words(path)
+    kind = reader.next("the word MARKOV")
     if kind != "MARKOV":
-        raise words.error(f"begins with {kind[:20]!r}; only MARKOV networks are read")
-    n = words.whole("the number of variables", 1)
-    sizes = tuple(words.whole(f"the number of values of variable {i}", 1) for i in range(n))
-    n_factors = words.whole("the number of factors", 0)
-    scopes = [_scope(words, f, n) for f in range(n_factors)]
-    tables = [_table(words, f, tuple(sizes[i] for i in scope)) for f, scope in enumerate(scopes)]
-    if (rest := words.left()) is not None:
-        raise words.error(
+        raise reader.error(f"begins with {kind[:20]!r}; only MARKOV networks are read")
+    n = reader.whole("the number of variables", 1)
+    sizes = tuple(reader.whole(f"the number of values of variable {i}", 1) for i in range(n))
+    n_factors = reader.whole("the number of factors", 0)
+    scopes = [_scope(reader, f, n) for f in range(n_factors)]
+    tables = [_table(reader, f, tuple(sizes[i] for i in scope)) for f, scope in enumerate(scopes)]
+    if (rest := reader.left()) is not None:
+        raise reader.error(
             f"goes on with {rest[:20]!r} after the last of {n_factors} tables; remove what is there"
         )
     kept = [f for f in range(n_factors) if scopes[f]]
     return Network(sizes, tuple(scopes[f] for f in kept), tuple(tables[f] for f in kept))
 
 
-def _scope(words: _Words, f: int, n: int) -> tuple[int, ...]:
-    width = words.whole(f"the scope size of factor {f}", 0)
-    scope = tuple(words.whole(f"a variable of factor {f}", 0) for _ in range(width))
+def _scope(reader: _Words, f: int, n: int) -> tuple[int, ...]:
+    width = reader.whole(f"the scope size of factor {f}", 0)
+    scope = tuple(reader.whole(f"a variable of factor {f}", 0) for _ in range(width))
     for i in scope:
         if i >= n:
-            raise words.error(f"factor {f} has variable {i}, but the last is {n - 1}; correct its scope")
+            raise reader.error(f"factor {f} has variable {i}, but the last is {n - 1}; correct its scope")
     if len(set(scope)) < width:
-        raise words.error(f"factor {f} has a variable twice in its scope; each may stand once")
+        raise reader.error(f"factor {f} has a variable twice in its scope; each may stand once")
     return scope
 
 
-def _table(words: _Words, f: int, shape: tuple[int, ...]) -> np.ndarray:
+def _table(reader: _Words, f: int, shape: tuple[int, ...]) -> np.ndarray:
     what, wanted = f"the table of factor {f}", math.prod(shape)
-    given = words.whole(f"the table size of factor {f}", 1)
+    given = reader.whole(f"the table size of factor {f}", 1)
     if given != wanted:
-        raise words.error(f"{what} has {given} entries; its scope wants {wanted}")
-    if words.entries + given > MOST_VALUES:
-        raise words.error(
+        raise reader.error(f"{what} has {given} entries; its scope wants {wanted}")
+    if reader.entries + given > MOST_VALUES:
+        raise reader.error(
             f"with factor {f} its tables hold more than {MOST_VALUES} entries; take a smaller graph"
         )
-    entries = words.numbers(given, what)
+    entries = reader.numbers(given, what)
     if not np.all(np.isfinite(entries)) or entries.min() < 0.0:
-        raise words.error(f"{what} has a negative or infinite entry; entries are probabilities")
+        raise reader.error(f"{what} has a negative or infinite entry; entries are probabilities")
     if entries.min() == 0.0:
         remedy = "no sampler here takes impossible states: put a small positive number there"
-        raise words.error(f"{what} has an entry 0; {remedy}")
+        raise reader.error(f"{what} has an entry 0; {remedy}")
     logs = np.log(entries)
     return (logs - logs.min()).reshape(shape)
 

@@ -23,10 +23,10 @@ class Spectrum(NamedTuple):
 def effective_size(draws: np.ndarray) -> np.ndarray:
     """Effective number of draws of each column, (T, D) -> (D,) or (T,) -> scalar; 0 for a constant one."""
     columns, shape = _as_columns(draws)
-    found = spectrum(columns)
+    spectra = spectrum(columns)
     size = np.zeros(columns.shape[0])
-    moving = found.density > 0
-    size[moving] = columns.shape[1] * columns[moving].var(axis=1, ddof=1) / found.density[moving]
+    moving = spectra.density > 0
+    size[moving] = columns.shape[1] * columns[moving].var(axis=1, ddof=1) / spectra.density[moving]
     return size.reshape(shape)
 
 

@@ -18,14 +18,14 @@ def w1(draws: np.ndarray, truth: np.ndarray, weight: np.ndarray | None = None) -
 def ks(draws: np.ndarray, truth: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """Kolmogorov-Smirnov distance of each coordinate's draws (M, D), weighted or not, to (L, D): (D,)."""
     share = np.full(len(draws), 1.0 / len(draws)) if weight is None else weight / weight.sum()
-    found = np.empty(draws.shape[1])
+    distances = np.empty(draws.shape[1])
     for d, (column, right) in enumerate(zip(draws.T, np.sort(truth, axis=0).T, strict=True)):
         order = np.argsort(column)
         below = np.append(0.0, np.cumsum(share[order]))
         at = np.concatenate([column, right])
         ours = below[np.searchsorted(column[order], at, side="right")]
-        found[d] = np.abs(ours - np.searchsorted(right, at, side="right") / len(right)).max()
-    return found
+        distances[d] = np.abs(ours - np.searchsorted(right, at, side="right") / len(right)).max()
+    return distances
 
 
 def quantiles(
@@ -36,12 +36,12 @@ def quantiles(
     Weights may be below 0, as of signed draws: the distribution function is then the least that never falls.
     """
     share = np.full(len(draws), 1.0 / len(draws)) if weight is None else weight / weight.sum()
-    found = np.empty((len(probabilities), draws.shape[1]))
+    values = np.empty((len(probabilities), draws.shape[1]))
     for d, column in enumerate(draws.T):
         order = np.argsort(column)
         below = np.maximum.accumulate(np.cumsum(share[order]) - 0.5 * share[order])
-        found[:, d] = np.interp(probabilities, below, column[order])
-    return found
+        values[:, d] = np.interp(probabilities, below, column[order])
+    return values
 
 
 def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -64,14 +64,14 @@ def stein_terms(draws: np.ndarray, scores: np.ndarray, root: np.ndarray) -> np.n
     """The Stein kernel of every pair of draws, (M, M): means of it over pairs are the statistics above."""
     (n, size), beta = draws.shape, -0.5
     y, s = draws @ root, np.linalg.solve(root, scores.T).T
-    found = np.empty((n, n))
+    terms = np.empty((n, n))
     for i in range(n):
         away, slope = y[i] - y, s[i] - s
         square = (away**2).sum(axis=1)
         b = 1.0 + square
-        found[i] = (s @ s[i]) * b**beta - 2 * beta * (slope * away).sum(axis=1) * b ** (beta - 1)
-        found[i] -= 2 * beta * size * b ** (beta - 1) + 4 * beta * (beta - 1) * square * b ** (beta - 2)
-    return found
+        terms[i] = (s @ s[i]) * b**beta - 2 * beta * (slope * away).sum(axis=1) * b ** (beta - 1)
+        terms[i] -= 2 * beta * size * b ** (beta - 1) + 4 * beta * (beta - 1) * square * b ** (beta - 2)
+    return terms
 
 
 def stein_test(terms: np.ndarray, seed: int = 0, times: int = 1_000) -> float:

@@ -40,19 +40,19 @@ def summary(chains: np.ndarray, largest: float = 0.0, wanted: tuple[str, ...] = 
     best chain's best coordinate, where it is known. wanted: names of a Summary; what is not is NaN.
     """
     chains, usable, moving = _checked(chains)
-    found = Summary(*np.full((4, chains.shape[2]), np.nan))
+    measures = Summary(*np.full((4, chains.shape[2]), np.nan))
     draws = _thinned(chains[:, :, moving], largest) if moving.any() else None
     for name in _ESS.keys() & wanted:
-        values = getattr(found, name)
+        values = getattr(measures, name)
         values[usable] = 0.0
         if draws is not None:
             values[moving] = _ess(draws, **_ESS[name])
     if chains.shape[0] > 1 and "rhat" in wanted:
         apart = np.ptp(chains.mean(axis=1), axis=0) > 0
-        found.rhat[usable & ~moving & apart] = np.inf
+        measures.rhat[usable & ~moving & apart] = np.inf
         if draws is not None:
-            found.rhat[moving] = _arviz().rhat(draws, chain_axis=0, draw_axis=1, method="rank")
-    return found
+            measures.rhat[moving] = _arviz().rhat(draws, chain_axis=0, draw_axis=1, method="rank")
+    return measures
 
 
 def _checked(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -40,8 +40,8 @@ def stuck(share: np.ndarray, effective: np.ndarray, independent: np.ndarray, des
         return True
     if not together > 0:
         return False
-    asked = [(float(one), float(n)) for one, n in zip(share, size, strict=True) if n > 0]
-    p = [_p_of_odds(one, n, design) for one, n in [*asked, (float(share @ size) / together, together)]]
+    asked = [(float(part), float(n)) for part, n in zip(share, size, strict=True) if n > 0]
+    p = [_p_of_odds(part, n, design) for part, n in [*asked, (float(share @ size) / together, together)]]
     p += [_p_of_others(share, effective, size, int(c)) for c in np.flatnonzero(effective == 0)]
     return min(p) * len(p) < LEVEL
 
@@ -54,7 +54,7 @@ def counts_off(observed: np.ndarray, expected: np.ndarray, effective: np.ndarray
     """
     size = np.maximum(np.nan_to_num(effective), 1.0)
     each = np.column_stack([observed * size, expected * size])
-    p = [_p_of_count(*one) for one in (*each, each.sum(axis=0))]
+    p = [_p_of_count(*counts) for counts in (*each, each.sum(axis=0))]
     return min(p) * len(p) < LEVEL
 
 
@@ -71,7 +71,7 @@ def _p_of_odds(share: float, n: float, design: float) -> float:
     """Two-sided p of a share among n independent draws, of odds within a factor ROOM of the design's."""
     odds = design / (1.0 - design)
     root = odds ** (1 / 3)
-    low, high = (one / (1.0 + one) for one in (min(odds / ROOM, root), max(odds * ROOM, root)))
+    low, high = (ratio / (1.0 + ratio) for ratio in (min(odds / ROOM, root), max(odds * ROOM, root)))
     k = share * n
     below = betainc(max(n - k, 1e-9), k + 1.0, 1.0 - low)  # P(X ≤ k), X ~ Bin(n, low)
     above = betainc(max(k, 1e-9), n - k + 1.0, high)  # P(X ≥ k), X ~ Bin(n, high)

@@ -55,6 +55,6 @@ def _shape_of(excess: np.ndarray) -> float:
     weight = softmax(level)
     kept = weight >= 10 * np.finfo(float).eps
     centre = (b[kept] * weight[kept]).sum() / weight[kept].sum()
-    found = np.log1p(-centre * excess).mean()
-    shape = float((n * found + 10 * 0.5) / (n + 10))  # a prior about 1/2, as ten more draws
+    mean = np.log1p(-centre * excess).mean()
+    shape = float((n * mean + 10 * 0.5) / (n + 10))  # a prior about 1/2, as ten more draws
     return shape if math.isfinite(shape) else math.inf
