@@ -59,7 +59,7 @@ def opened(path: Path, shape: tuple[int, ...], remedy: str) -> np.memmap:
 
 
 def expect(values: np.ndarray, random: bool) -> bool:
-    """Tell the system how rows that lie in a mapped file will be looked at: here and there, or one by one.
+    """Tell the system how rows (N, …) of a mapped file will be looked at: here and there, or one by one.
 
     It reads far ahead otherwise, megabytes for every row. Whether it was told: nothing is to be told of rows
     in memory, nor where the system takes no advice.

@@ -48,14 +48,14 @@ def not_constant(columns: np.ndarray, what: str, names: Sequence[str]) -> None:
 
 
 def two_or_more_classes(target: np.ndarray, what: str) -> None:
-    """Raise DataError when the N labels in `target` are all the same, or none."""
+    """Raise DataError when the labels in `target`, (N,), are all the same, or none."""
     if len(target) == 0 or target.min() == target.max():
         seen = f"only the class {target[0]}" if len(target) else "no row"
         raise DataError(f"{what}: target holds {seen}; a classifier needs rows of at least two classes")
 
 
 def plus_minus_one(target: np.ndarray, what: str) -> None:
-    """Raise DataError naming the first row whose label is neither -1 nor +1."""
+    """Raise DataError naming the first row whose label in `target`, (N,), is neither -1 nor +1."""
     wrong = (target != 1) & (target != -1)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -63,7 +63,7 @@ def plus_minus_one(target: np.ndarray, what: str) -> None:
 
 
 def classes_from_zero(target: np.ndarray, what: str) -> None:
-    """Raise DataError unless `target` holds integers 0..K-1, each of them at least once."""
+    """Raise DataError unless `target`, (N,), holds integers 0..K-1, each of them at least once."""
     if not np.issubdtype(target.dtype, np.integer) or (len(target) and target.min() < 0):
         raise DataError(f"{what}: target must hold class numbers 0, 1, ... (integers)")
     empty = np.flatnonzero(np.bincount(target) == 0) if len(target) else target

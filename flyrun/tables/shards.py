@@ -10,7 +10,7 @@ from flyrun.tables.dataset_options import Rows
 
 
 def split(n: int, config: Rows, shards: int, seed: int = 0) -> list[np.ndarray]:
-    """Numbers of the rows of each of `shards` parts of n, ascending; sizes differ by at most one.
+    """Row numbers, (n_j,), of each of `shards` parts of n, ascending; sizes n_j differ by at most one.
 
     Shuffled rows are dealt so that the parts of J are parts of those of J/2; seed: beside config.shards_seed.
     ConfigError where there are more parts than rows.

@@ -42,17 +42,17 @@ class Errors(NamedTuple):
 
     @property
     def rms(self) -> np.ndarray:
-        """Of `off` over coordinates, (…)."""
+        """Of `off`, (…, D), over coordinates: (…)."""
         return rms(self.off)
 
     @property
     def worst(self) -> np.ndarray:
-        """The largest size of `off` over coordinates, (…)."""
+        """The largest size of `off`, (…, D), over coordinates: (…)."""
         return np.abs(self.off).max(axis=-1)
 
     @property
     def sd_ratio(self) -> np.ndarray:
-        """Geometric mean of `ratio` over coordinates, (…)."""
+        """Geometric mean of `ratio`, (…, D), over coordinates: (…)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.exp(np.log(self.ratio).mean(axis=-1))
 
@@ -68,7 +68,7 @@ def errors(answer: Answer, truth: Truth) -> Errors:
 
 
 def rms(values: np.ndarray) -> np.ndarray:
-    """Root mean square over the last axis."""
+    """Root mean square over the last axis of (…, D)."""
     return np.sqrt(np.mean(np.square(values), axis=-1))
 
 

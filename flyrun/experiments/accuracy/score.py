@@ -48,7 +48,7 @@ def held_out(arm: Arm, problem: "Problem", theta: np.ndarray, weight: np.ndarray
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of numbers of an .npz file; DataError naming it."""
+    """Arrays of numbers of an .npz file, theta (M, D), log_weight (M,), not checked; DataError naming it."""
     remedy = "save it by numpy.savez(file, theta=…, log_weight=…)"
     try:
         with np.load(path, allow_pickle=False) as file:

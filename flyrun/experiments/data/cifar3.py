@@ -88,7 +88,7 @@ def _coded(packed: np.ndarray, coding: str) -> np.ndarray:
 
 
 def _limit(limit: int | None, target: np.ndarray) -> int:
-    """Number of leading rows to keep; ConfigError unless they are there and hold all three classes."""
+    """Number of rows of `target`, (N,), to keep; ConfigError unless they are there, of all three classes."""
     limit = feature_cache.checked_limit(limit, len(target))
     if len(np.unique(target[:limit])) < len(cifar.CLASSES):
         enough = max(int(np.argmax(target == number)) for number in range(len(cifar.CLASSES))) + 1

@@ -39,7 +39,7 @@ def compute(
     echo: Callable[[str], object] = lambda line: None,
     workers: int | None = None,
 ) -> np.ndarray:
-    """Values (N, len(names)) of the descriptors `names`; a row of NaN where a SMILES cannot be parsed.
+    """Values (N, D) of the D descriptors `names`; a row of NaN where a SMILES cannot be parsed.
 
     workers: processes, by default one per core; few molecules are done in this one. `echo` hears how far
     it is. DataError where rdkit is missing or lacks a descriptor.

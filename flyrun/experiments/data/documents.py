@@ -31,7 +31,7 @@ class Corpus(NamedTuple):
         return np.repeat(np.arange(self.n_documents), np.diff(self.first))
 
     def some(self, rows: np.ndarray) -> "Corpus":
-        """These documents, in this order."""
+        """These documents, numbers (n,), in this order."""
         sizes = np.diff(self.first)[rows]
         ends = np.cumsum(sizes)
         places = np.arange(sizes.sum()) + np.repeat(self.first[:-1][rows] - (ends - sizes), sizes)
@@ -60,7 +60,7 @@ class Corpora(NamedTuple):
 
 
 def corpus(terms: Sequence[np.ndarray], counts: Sequence[np.ndarray], n_words: int, what: str) -> Corpus:
-    """Documents from their words and counts. DataError naming `what` and the first document that is none."""
+    """Documents from words and counts of each, (L,). DataError naming `what` and the first that is none."""
     for row, (word, count) in enumerate(zip(terms, counts, strict=True)):
         if problem := _problem(np.asarray(word), np.asarray(count), n_words):
             raise DataError(f"{what}: document {row} {problem}; mend or drop it (documents count from 0)")

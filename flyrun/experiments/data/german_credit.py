@@ -33,7 +33,7 @@ def load(config: GermanCredit) -> Dataset:
 
 
 def collect(echo: Callable[[str], object]) -> dict[str, np.ndarray]:
-    """The stored arrays, out of FILE in the folder named by FLYRUN_DATA, or of UCI's own table."""
+    """attributes (N, 24) and label (N,), out of FILE in the folder named by FLYRUN_DATA, or of UCI's."""
 
     def downloaded() -> np.ndarray:
         with tempfile.TemporaryDirectory() as folder:

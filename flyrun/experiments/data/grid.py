@@ -32,5 +32,5 @@ def gaussian_kernel(side: int, gamma: float) -> np.ndarray:
 
 
 def grid_edges(side: int) -> np.ndarray:
-    """(2·side·(side − 1), 2) int32: the pairs of nearest neighbours."""
+    """(F, 2) int32, F = 2·side·(side − 1): the pairs of nearest neighbours."""
     return lattice_edges(side, side).astype(np.int32)

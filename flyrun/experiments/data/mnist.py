@@ -40,18 +40,18 @@ def fetch(echo: Callable[[str], object], cached: Path | None = None) -> dict[str
 
 
 def pair(digits: dict[str, np.ndarray], classes: tuple[int, int]) -> dict[str, np.ndarray]:
-    """The rows of `digits` labelled with one of the two `classes`, in their order."""
+    """Images (N, 28, 28) and labels (N,) of `digits` in one of the two `classes`, in their order."""
     rows = {part: np.isin(digits[f"{part}_labels"], classes) for part in ("train", "test")}
     return {name: values[rows[name.partition("_")[0]]] for name, values in digits.items()}
 
 
 def fetch_pair(classes: tuple[int, int]) -> dict[str, np.ndarray]:
-    """`pair` out of the full files."""
+    """`pair` out of the full files: images (N, 28, 28) and labels (N,)."""
     return pair(fetch_all(), classes)
 
 
 def fetch_all() -> dict[str, np.ndarray]:
-    """All digits; the full files are kept in the per-user cache once the network gave them.
+    """All images (N, 28, 28) and labels (N,); the files are kept in the per-user cache once they are fetched.
 
     Says on stderr where they came from, unless they were at hand: every worker comes here.
     """

@@ -79,7 +79,7 @@ def _classes(chosen: tuple[int, int]) -> tuple[int, int]:
 
 
 def _limit(limit: int | None, target: np.ndarray) -> int:
-    """Number of leading rows to keep; ConfigError unless they are there and hold both classes."""
+    """Number of rows of `target`, (N,), to keep; ConfigError unless they are there and hold both classes."""
     limit = feature_cache.checked_limit(limit, len(target))
     if np.all(target[:limit] == target[0]):
         enough = int(np.argmax(target != target[0])) + 1

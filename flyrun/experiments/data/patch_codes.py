@@ -51,7 +51,7 @@ def learnt(
 def random_signs(
     train: np.ndarray, others: np.ndarray, bits: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Codes as `learnt` gives them: signs of Gaussian projections of the pixels, centred by `train`."""
+    """Codes as `learnt` gives them, (N, bits): signs of projections of the pixels, centred by `train`."""
     flat = [images.reshape(len(images), -1).astype(np.float64) for images in (train, others)]
     mean = flat[0].mean(axis=0)
     projections = np.random.RandomState(seed).standard_normal((flat[0].shape[1], bits))
@@ -84,7 +84,7 @@ def learn_patches(images: np.ndarray, rng: np.random.RandomState) -> Patches:
 
 
 def _k_means(points: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """Centroids after a fixed number of Lloyd's rounds; one that lost all its points stays where it is."""
+    """Centroids (CENTROIDS, P) of points (n, P) by Lloyd's rounds; one that lost all its points stays."""
     centroids = points[rng.permutation(len(points))[:CENTROIDS]]
     for _ in range(ROUNDS_KMEANS):
         half = 0.5 * np.sum(centroids**2, axis=1)

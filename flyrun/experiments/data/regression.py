@@ -37,8 +37,9 @@ def prepared(
     sha256: str,
     info: dict[str, Any],
 ) -> Dataset:
-    """Rows in a fixed random order (files are sorted by size), standardised by the training rows; gap in eV.
+    """Rows in a fixed random order (files are sorted by size), standardised by the training rows.
 
+    columns: (N, D); gap: (N,), in eV.
     config.split: "all" trains on every row, "held_out" keeps the last tenth of the shuffled rows apart (the
     same at all times).  limit: keeps the first training rows, features as they are.  bias: adds a column.
     DataError for a column or gap that is constant; ConfigError for a limit out of range.

@@ -78,7 +78,7 @@ def from_path(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_ldac(text: str, what: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Words and counts of documents in LDA-C's format, "n word:count word:count …" a line; DataError."""
+    """Words and counts, (L,), of documents in LDA-C's format, "n word:count …" a line; DataError."""
     terms, counts = [], []
     for row, line in enumerate(text.splitlines()):
         try:

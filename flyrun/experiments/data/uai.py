@@ -125,7 +125,7 @@ class _Words:
         return int(word)
 
     def numbers(self, count: int, what: str) -> np.ndarray:
-        """So many words as numbers."""
+        """So many words as numbers, (count,)."""
         values = np.empty(count)
         for k in range(count):
             word = self.next(f"entry {k + 1} of {count} of {what}")

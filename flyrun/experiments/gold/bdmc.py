@@ -74,7 +74,7 @@ def _langevin(
     root: np.ndarray,
     size: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A Metropolis-adjusted Langevin step, shaped by root·rootᵀ, on prior × likelihood^power."""
+    """A Metropolis-adjusted Langevin step from (G, P), shaped by root·rootᵀ, on prior × likelihood^power."""
 
     def drift(at: np.ndarray) -> np.ndarray:
         slope = power * scores(arm, problem, at) + (1 - power) * prior_scores(arm, problem, at)

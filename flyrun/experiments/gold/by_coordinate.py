@@ -59,7 +59,7 @@ def _log_densities(problem: Problem, penalty: Penalty, theta: np.ndarray) -> np.
 
 
 def _summed(theta: np.ndarray, log_p: np.ndarray, step: np.ndarray) -> Moments:
-    """By the trapezoidal rule, as for a grid."""
+    """By the trapezoidal rule, as for a grid; theta, log_p: (G, D), step: (D,)."""
     top = log_p.max(axis=0)
     weight = np.exp(log_p - top)
     share = weight / weight.sum(axis=0)

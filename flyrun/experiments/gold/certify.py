@@ -45,7 +45,7 @@ def chain(arm: Arm, folder: Path, iterations: int, classes: int, seed: int = 11)
 
 
 def hotelling(draws: np.ndarray, mean: np.ndarray, mean_se: np.ndarray) -> float:
-    """p of the hypothesis that a chain's mean is `mean`, by Hotelling's T² on its batch means.
+    """p of the hypothesis that the mean of draws (T, D) is `mean`, (D,), by Hotelling's T² on batch means.
 
     Of many coordinates the largest z of each alone, Bonferroni: batches are too few for their covariance.
     """
@@ -63,7 +63,7 @@ def hotelling(draws: np.ndarray, mean: np.ndarray, mean_se: np.ndarray) -> float
 
 
 def checks(moments: Any, other: Any, k: float, draws: np.ndarray) -> list[Check]:
-    """All of them. found, other: moments by two proposals; k: of the first; draws: an exact chain's."""
+    """All of them. moments, other: by two proposals; k: of the first; draws: an exact chain's, (T, D)."""
     rms, largest = agreement(moments, other)
     p = hotelling(draws, moments.mean, moments.mean_se)
     sd = np.sqrt(moments.variance)

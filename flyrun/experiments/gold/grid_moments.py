@@ -44,8 +44,8 @@ def _at(
 
 
 def moments(theta: np.ndarray, log_weight: np.ndarray, log_cell: float) -> Moments:
-    """By the trapezoidal rule, whose error falls faster than any power where the density vanishes at the
-    edges.
+    """Of nodes (G, P) by the trapezoidal rule, whose error falls faster than any power where the density
+    vanishes at the edges.
     """
     top = log_weight.max()
     weight = np.exp(log_weight - top)

@@ -172,6 +172,6 @@ def shape(theta: np.ndarray, weight: np.ndarray, mean: np.ndarray) -> tuple[np.n
 
 
 def resampled(theta: np.ndarray, weight: np.ndarray, n: int) -> np.ndarray:
-    """n unweighted draws, by systematic resampling, in random order."""
+    """n unweighted draws, (n, P), by systematic resampling, in random order."""
     rng = np.random.default_rng(3)
     return theta[rng.permutation(systematic(rng, weight, n))]

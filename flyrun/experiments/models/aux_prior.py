@@ -65,7 +65,7 @@ class AuxPrior(NamedTuple):
     # -- as factors of one number each, for sites (models/factors.py) --
 
     def of(self, which: np.ndarray) -> "AuxPrior":
-        """Those of some of the numbers: indices or a mask."""
+        """Those of some of the numbers: indices or a mask, (A,)."""
         return AuxPrior(*(part[which] for part in self))
 
     def look(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

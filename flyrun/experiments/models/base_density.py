@@ -37,7 +37,7 @@ class Penalty(NamedTuple):
         return slopes
 
     def smooth_score(self, theta: np.ndarray) -> np.ndarray:
-        """The same without the absolute values."""
+        """The same without the absolute values, (…, P)."""
         slopes = -self.ridge * theta[..., : self.size]
         if self.aux is None:
             return slopes

@@ -49,7 +49,7 @@ def bind(
 
 
 def rebind(model: Clutter, features: np.ndarray, target: np.ndarray) -> tuple[Clutter, Linear]:
-    """The same likelihood for other rows."""
+    """The same likelihood for other rows, (n, D)."""
     return bind(features, target, model.share, model.variance)
 
 

@@ -137,12 +137,12 @@ class Compiled:
         return kind(numbers, 1 + len(auxiliary), aux), WithAux(rows) if auxiliary else Linear(rows)
 
     def rebind(self, model: Any, features: np.ndarray, target: np.ndarray) -> tuple[Any, Any]:
-        """The same likelihood for other rows, of one trial and no offset each."""
+        """The same likelihood for other rows, (n, D), of one trial and no offset each."""
         bound = self.bind(features, target)
         return bound[0]._replace(aux=model.aux), bound[1]
 
     def part(self, model: Any, which: slice | np.ndarray) -> Any:
-        """The likelihood of some of the rows."""
+        """The likelihood of some of the rows, a slice or indices (n,)."""
         return part_of_rows(model, which)
 
     def start(self, model: Any, features: Any) -> np.ndarray:

@@ -197,7 +197,7 @@ def _about_top(factors: Factors, cavity: Gaussians, points: int) -> Tilted:
 
 
 def _not_below_zero(bend: np.ndarray) -> np.ndarray:
-    """Symmetric matrices with eigenvalues below 0 set to it."""
+    """Symmetric matrices (n, k, k) with eigenvalues below 0 set to it."""
     values, vectors = np.linalg.eigh(bend)
     return (vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
 

@@ -47,7 +47,7 @@ class GaussianMixture(Hierarchy):
         )
 
     def parts(self, natural: np.ndarray) -> Parts:
-        """Of natural parameters."""
+        """Of natural parameters, (2K + K·D,)."""
         counts, precision, linear = np.split(natural, [self.n_components, 2 * self.n_components])
         return Parts(counts, precision, linear.reshape(self.n_components, -1) / precision[:, None])
 

@@ -119,7 +119,7 @@ class Inducing:
         return self.inverse_root @ every.reshape(self.sets, self.size, -1)
 
     def sums_over(self, rows: np.ndarray) -> Sums:
-        """Sums over these training rows: n·m kernel rows of M."""
+        """Sums over these training rows, (n,): n·m kernel rows of M."""
         across, y = self.whitened(self.process.features[rows]), self.process.target[rows]
         square, number = np.array([y @ y]), np.array([float(len(rows))])
         return Sums(across @ across.swapaxes(1, 2), across @ y, square, number)

@@ -74,7 +74,7 @@ def quadratic(precision: np.ndarray, linear: np.ndarray, constant: float) -> Qua
 
 
 def part(model: M, which: slice | np.ndarray) -> M:
-    """The likelihood of some of the rows. All arrays of a likelihood have an entry for each row."""
+    """The likelihood of some of its rows, a slice or indices (n,). Its arrays have an entry for each row."""
     whole: Any = model
     rows = {name: value[which] for name, value in whole._asdict().items() if isinstance(value, np.ndarray)}
     return whole._replace(**rows) if rows else model

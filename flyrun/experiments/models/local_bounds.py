@@ -37,7 +37,7 @@ class Ellipsoid(NamedTuple):
 
 
 def ellipsoid(centre: np.ndarray, curvature: np.ndarray, radius: float) -> Ellipsoid:
-    """E = {(θ − centre)ᵀ curvature (θ − centre) ≤ radius²}."""
+    """E = {(θ − centre)ᵀ curvature (θ − centre) ≤ radius²}; centre: (P,), curvature: (P, P)."""
     size = len(centre)
     asked = np.full((2, size), np.nan), np.zeros(2, np.bool_), np.zeros(1, np.int64)
     matrix = np.ascontiguousarray((curvature + curvature.T) / 2.0)

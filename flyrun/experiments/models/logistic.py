@@ -41,7 +41,7 @@ def bind(features: np.ndarray, target: np.ndarray | None) -> tuple[Logistic, Lin
 
 
 def rebind(model: Logistic, features: np.ndarray, target: np.ndarray) -> tuple[Logistic, Linear]:
-    """The same likelihood for other rows."""
+    """The same likelihood for other rows, (n, D)."""
     return bind(features, target)
 
 

@@ -36,7 +36,7 @@ def bind(features: np.ndarray, target: np.ndarray, scale: float) -> tuple[Mixtur
 
 
 def rebind(model: Mixture, features: np.ndarray, target: np.ndarray) -> tuple[Mixture, MultiLinear]:
-    """The same likelihood for other rows."""
+    """The same likelihood for other rows, (n, D)."""
     return bind(features, target, model.scale)
 
 

@@ -16,7 +16,7 @@ class MultiLinear(NamedTuple):
 
 
 def compact(features: np.ndarray) -> np.ndarray:
-    """The same numbers as int8 where all are whole and small: an eighth of the memory to read."""
+    """The same numbers, (N, D), as int8 where all are whole and small: an eighth of the memory to read."""
     lowest, highest = features.min(initial=0), features.max(initial=0)
     blocks = range(0, len(features), 4096)  # a whole comparison would need the features' memory again
     exact = lowest >= -128 and highest <= 127

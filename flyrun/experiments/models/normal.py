@@ -56,7 +56,7 @@ def bind(features: np.ndarray, target: np.ndarray) -> tuple[Normal, MultiLinear]
 
 
 def rebind(model: Normal, features: np.ndarray, target: np.ndarray) -> tuple[Normal, MultiLinear]:
-    """The same likelihood for other rows."""
+    """The same likelihood for other rows, (n, D)."""
     return bind(features, target)
 
 

@@ -64,7 +64,7 @@ class NormalMeans(Hierarchy):
         return float(0.5 * (ratio - 1 - np.log(ratio) + wide * (linear / precision) ** 2))
 
     def estimates(self, natural: np.ndarray) -> dict[str, float]:
-        """mean_off: of θ's mean, in posterior sds.  sd_ratio: of its sd to the posterior's."""
+        """mean_off: of θ's mean, in posterior sds.  sd_ratio: its sd to the posterior's.  natural: (2,)."""
         (precision, linear), (right, exact) = natural, self.exact
         return {
             "mean_off": float(abs(linear / precision - exact / right) * np.sqrt(right)),

@@ -84,7 +84,7 @@ def compile_for(model: Model, features: Features) -> None:
 
 
 def touching_bound(module: Any, model: Model, features: Features, theta: np.ndarray) -> Any:
-    """The module's bounds tight at θ, made block by block: their one field is a row for every datum."""
+    """The module's bounds tight at θ, (P,), made block by block: their one field is a row for every datum."""
 
     def work(block: slice) -> np.ndarray:
         eta = block_predictors(model, features, theta, block)
@@ -206,7 +206,7 @@ def slope(module: Any, model: Model, features: Features, theta: np.ndarray) -> t
 
 
 def look(module: Any, model: Model, features: Features, theta: np.ndarray) -> Look:
-    """One pass, N queries."""
+    """One pass at θ, (P,): N queries."""
     sizes = np.abs(theta)
 
     def work(block: slice) -> tuple[float, np.ndarray, np.ndarray, float]:

@@ -49,7 +49,7 @@ def bind(features: np.ndarray, target: np.ndarray | None) -> tuple[Probit, Linea
 
 
 def rebind(model: Probit, features: np.ndarray, target: np.ndarray) -> tuple[Probit, Linear]:
-    """The same likelihood for other rows."""
+    """The same likelihood for other rows, (n, D)."""
     return bind(features, target)
 
 

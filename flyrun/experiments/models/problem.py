@@ -192,7 +192,7 @@ def posterior_curvature(arm: Arm, problem: Problem, theta: np.ndarray | None = N
 
 
 def prior_curvature(arm: Arm, problem: Problem, theta: np.ndarray | None = None) -> np.ndarray:
-    """The prior's part of `posterior_curvature`."""
+    """The prior's part of `posterior_curvature`, (P, P)."""
     at = problem.fit.theta_map if theta is None else theta
     prior, exponent, size, whole = problem.prior, 1.0, at.size, np.zeros((at.size, at.size))
     if isinstance(prior, Beside):
@@ -368,7 +368,7 @@ class _Search:
         return modes
 
     def _score(self, model_scale: float, theta: np.ndarray) -> float:
-        """Mean of log L over the test rows, which no chain sees."""
+        """Mean of log L at θ, (P,), over the test rows, which no chain sees."""
         data = self.dataset
         self.queries += len(data.test_target)
         model, features = self.module.rebind(

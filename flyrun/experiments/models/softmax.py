@@ -48,7 +48,7 @@ def bind(features: np.ndarray, target: np.ndarray, n_classes: int = 0) -> tuple[
 
 
 def rebind(model: Softmax, features: np.ndarray, target: np.ndarray) -> tuple[Softmax, MultiLinear]:
-    """The same likelihood for other rows."""
+    """The same likelihood for other rows, (n, D)."""
     return bind(features, target, model.n_predictors)
 
 

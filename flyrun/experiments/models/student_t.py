@@ -48,7 +48,7 @@ def bind(
 
 
 def rebind(model: StudentT, features: np.ndarray, target: np.ndarray) -> tuple[StudentT, Linear]:
-    """The same likelihood for other rows."""
+    """The same likelihood for other rows, (n, D)."""
     return bind(features, target, model.scale, model.nu)
 
 

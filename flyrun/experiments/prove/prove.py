@@ -237,7 +237,7 @@ def by_seeds(draws: list, truth: Truth, level: float) -> tuple[float, float]:
 
 
 def from_exact(method: Any, truth: Truth, starts: int, steps: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Exact draws, and where so many steps of a tuned method lead; None where it cannot begin there."""
+    """Exact draws, (starts, 2), and where steps of a tuned method lead; None where it cannot begin there."""
     tuned, _ = method.advance(method.init(0), max(method.arm.protocol.burn_in, 1))
     begin = truth.draws(starts, seed=5)
     ends = np.empty_like(begin)
@@ -250,7 +250,7 @@ def from_exact(method: Any, truth: Truth, starts: int, steps: int) -> tuple[np.n
 
 
 def paired(truth: Truth, begin: np.ndarray, end: np.ndarray, level: float) -> tuple[float, float]:
-    """Least p of paired differences of moments, by z, and the mean, in sds, that the level would see."""
+    """Least p, by z, of paired differences of moments of (n, 2); the mean, in sds, that level would see."""
     off = truth.functions(end) - truth.functions(begin)
     se = np.maximum(off.std(axis=0, ddof=1) / np.sqrt(len(off)), 1e-300)
     p = 2 * stats.norm.sf(np.abs(off.mean(axis=0)) / se)

@@ -38,7 +38,7 @@ class Draws:
         return stored[name][0] if "chain" in stored else stored[name][:]
 
     def whole(self, name: str) -> np.ndarray | None:
-        """A value by iteration, burn-in's first; None where there is none."""
+        """A value by iteration, (T, …), burn-in's first; None where there is none."""
         parts = [self.values(group, name) for group in ("warmup_sample_stats", "sample_stats")]
         known = [part for part in parts if part is not None]
         return np.concatenate(known).astype(float) if known else None

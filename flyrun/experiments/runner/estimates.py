@@ -19,7 +19,7 @@ _BLOCK_BYTES = 16 << 20
 
 
 def grid(last: int) -> np.ndarray:
-    """Steps with a snapshot, up to the last one, which has one too: at most 200 for 2³³ steps."""
+    """Steps with a snapshot, (n,), up to the last one, which has one too: at most 200 for 2³³ steps."""
     doublings = np.log2(max(last, 1))
     steps = np.ceil(2.0 ** (np.arange(_TO_A_DOUBLING * doublings + 1) / _TO_A_DOUBLING)).astype(np.int64)
     return np.unique(np.append(steps[steps < last], last)) if last else np.empty(0, np.int64)
@@ -83,7 +83,7 @@ class _Sums:
         self.count = 0
 
     def add(self, draws: np.ndarray) -> None:
-        """Take the next draws."""
+        """Take the next draws, (n, …)."""
         widest = max((value.size for value in self.of_draws(draws[:1]).values()), default=1)
         rows = max(1, _BLOCK_BYTES // max(1, 16 * draws[:1].size, 8 * widest))
         for low in range(0, len(draws), rows):

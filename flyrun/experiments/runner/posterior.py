@@ -24,7 +24,7 @@ _BLOCK_BYTES = 1 << 18
 
 
 def grid(iterations: int, thin: int, points: int = 200) -> np.ndarray:
-    """At most about `points` kept iterations: half spaced geometrically, half evenly, the last included."""
+    """About `points` kept iterations at most, (n,): half spaced geometrically, half evenly, and the last."""
     count = iterations // thin
     if count == 0:
         return np.empty(0, np.int64)
@@ -130,7 +130,7 @@ class PosteriorFile:
             _variable(group, key, array, ("chain", "draw"), len(draw), self.names if named else ())
 
     def _put(self, group: str, name: str, values: np.ndarray, start: int, border: int) -> None:
-        """Write rows start.. of `values`: those before `border` into the warm-up group, the rest after it."""
+        """Write rows start.. of `values`, (n, …): to `border` into the warm-up group, the rest after it."""
         cut = min(max(border - start, 0), len(values))
         values = _storable(values)
         if cut:

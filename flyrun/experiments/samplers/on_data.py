@@ -47,7 +47,7 @@ class OnData(Method):
         return {"log_posterior": prior + likelihood, "log_likelihood": likelihood}
 
     def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """θ, θ² and what the model adds."""
+        """θ, θ² and what the model adds, of draws (n, P)."""
         return of_positions(self.arm, self.problem, theta)
 
     def more(self, state: State | None) -> dict[str, Any]:

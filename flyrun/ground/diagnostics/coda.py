@@ -99,7 +99,7 @@ def spectrum(columns: np.ndarray) -> Spectrum:
 
 
 def _detrended_sd(columns: np.ndarray) -> np.ndarray:
-    """Sample sd of each row's residuals about its least-squares line: coda's test for a chain at rest."""
+    """Sd, (D,), of residuals of rows (D, T) about least-squares lines: coda's test for a chain at rest."""
     time = np.arange(columns.shape[1]) - (columns.shape[1] - 1) / 2
     centred = columns - columns.mean(axis=1, keepdims=True)
     slope = centred @ time / (time @ time)

@@ -56,7 +56,7 @@ def summary(chains: np.ndarray, largest: float = 0.0, wanted: tuple[str, ...] = 
 
 
 def _checked(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The chains as floats; which coordinates have values to speak of, and which of those move."""
+    """(C, T, D) as floats; which coordinates, (D,), have values to speak of, and which of those move."""
     chains = np.asarray(chains, dtype=np.float64)
     if chains.ndim != 3:
         raise ValueError(f"chains must have shape (C, T, D), not {chains.shape}")
@@ -65,7 +65,7 @@ def _checked(chains: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _thinned(chains: np.ndarray, largest: float = 0.0) -> np.ndarray:
-    """Every k-th draw, with k a tenth of the shortest autocorrelation time among the coordinates."""
+    """Every k-th draw of (C, T, D), k a tenth of the shortest autocorrelation time among the coordinates."""
     n_draws = chains.shape[1]
     if n_draws <= _ENOUGH:
         return chains

@@ -79,7 +79,7 @@ def _p_of_odds(share: float, n: float, design: float) -> float:
 
 
 def _p_of_others(share: np.ndarray, effective: np.ndarray, size: np.ndarray, c: int) -> float:
-    """p of chain c never having crossed, where it is half as often across as the others at least."""
+    """p of chain c of (C,) never having crossed, where it is half as often across as the others at least."""
     others = float(effective.sum())
     if not others >= FEW:
         return 1.0

@@ -45,7 +45,7 @@ def pareto_k(log_weight: np.ndarray) -> float:
 
 
 def _shape_of(excess: np.ndarray) -> float:
-    """k of a generalised Pareto, of a tail's excess over its threshold, ordered (Zhang & Stephens 2009)."""
+    """k of a generalised Pareto, of a tail's ordered excess (n,) over a threshold (Zhang & Stephens 2009)."""
     n = len(excess)
     m = 30 + int(n**0.5)
     b = 1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))

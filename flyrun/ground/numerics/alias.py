@@ -39,7 +39,7 @@ def alias_rows(first: np.ndarray, masses: np.ndarray) -> Alias | Even:
 
 
 def alias_table(masses: np.ndarray) -> Alias | Even:
-    """One row."""
+    """One row, of masses (n,)."""
     return alias_rows(np.array([0, len(masses)]), masses)
 
 

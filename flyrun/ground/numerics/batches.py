@@ -26,7 +26,7 @@ class Batches:
         return self.n_data / self.size if self.kind == "replacement" else float(self.in_epoch)
 
     def rows(self, step: int, rng: np.random.Generator, key: int) -> np.ndarray:
-        """Indices of the rows of a step, counted from 0.
+        """Indices, (B,), of the rows of a step, counted from 0.
 
         With replacement drawn from rng; the order of an epoch is known from its number and key alone, so that
         no state holds it.

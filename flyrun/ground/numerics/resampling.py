@@ -4,7 +4,7 @@ import numpy as np
 
 
 def effective(weight: np.ndarray) -> float:
-    """Effective number 1/Σ w² of weights that sum to 1; some may be negative."""
+    """Effective number 1/Σ w² of weights (M,) that sum to 1; some may be negative."""
     return float(1.0 / (weight @ weight))
 
 
@@ -16,7 +16,7 @@ def systematic(rng: np.random.Generator, weight: np.ndarray, m: int) -> np.ndarr
 
 
 def unweighted(log_weight: np.ndarray, sign: np.ndarray | None) -> np.ndarray:
-    """Indices of as many draws as are effective, in random order, the same whenever asked.
+    """Indices, (n,), of as many draws (M,) as are effective, in random order, the same whenever asked.
 
     A draw of negative weight cannot stand for itself: it takes its weight from all the others alike.
     """

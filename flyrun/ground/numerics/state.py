@@ -101,7 +101,7 @@ def generator_state(rng: np.random.Generator) -> np.ndarray:
 
 
 def generator(state: np.ndarray) -> np.random.Generator:
-    """The generator with a state of `generator_state`: it goes on bit for bit."""
+    """The generator with a state of `generator_state`, (6,): it goes on bit for bit."""
     word = [int(number) for number in state]
     bits = np.random.PCG64()
     bits.state = {

@@ -83,13 +83,13 @@ def find_modes(
 
 
 def _mode(climb: Climb, theta: np.ndarray, height: float) -> _Mode:
-    """The mode at θ; for a prior that is not smooth a Gaussian of the same variance stands in."""
+    """The mode at θ, (P,); for a prior that is not smooth a Gaussian of the same variance stands in."""
     ridges = climb.penalty.ridges(theta) + 0.5 * climb.penalty.rates(len(theta)) ** 2
     return _Mode(theta, height, climb.look(theta).curvature + np.diag(ridges))
 
 
 def _starts(climb: Climb, prior: Penalty, stream: np.random.Generator) -> list[np.ndarray]:
-    """Draws from the prior, and fits of few rows each."""
+    """Draws from the prior and fits of few rows, (P,) each."""
     n_data, size = climb.features.rows.shape
     scale = prior.ridge**-0.5 if prior.ridge else 1.0 / prior.rate
     draw = stream.standard_normal if prior.ridge else stream.laplace
@@ -101,7 +101,7 @@ def _starts(climb: Climb, prior: Penalty, stream: np.random.Generator) -> list[n
 
 
 def _explored(climb: Climb, home: _Mode, starts: list[np.ndarray]) -> list[_Mode]:
-    """`home` and the modes of these rows above starts and above what a mode takes for outliers."""
+    """`home` and the modes of these rows above starts, (P,), and above what a mode takes for outliers."""
     modes, left = [home], [*starts, *_outlying(climb, home.theta)]
     for _ in range(MOST_CLIMBS):
         if not left:
@@ -114,7 +114,7 @@ def _explored(climb: Climb, home: _Mode, starts: list[np.ndarray]) -> list[_Mode
 
 
 def _outlying(climb: Climb, theta: np.ndarray) -> list[np.ndarray]:
-    """Fits of the rows whose likelihood is past its bend: of both sides, and of each."""
+    """Fits, (P,), of the rows whose likelihood is past its bend: of both sides, and of each."""
     _, slopes, curvature = passes.likelihoods(climb.module, climb.model, climb.features, theta)
     climb.queries += len(slopes)
     bent = curvature[:, 0, 0] < 0.0
@@ -123,7 +123,7 @@ def _outlying(climb: Climb, theta: np.ndarray) -> list[np.ndarray]:
 
 
 def _telling(climb: Climb, theta: np.ndarray) -> list[np.ndarray]:
-    """Coefficients that fit a row exactly which holds much of a direction and is past its likelihood's bend.
+    """Coefficients (P,) that fit a row exactly that holds much of a direction, past its likelihood's bend.
 
     All other directions stay as far as they can. Of equal rows of near targets one is fitted.
     """
@@ -148,7 +148,7 @@ def _telling(climb: Climb, theta: np.ndarray) -> list[np.ndarray]:
 
 
 def _least_squares(climb: Climb, which: np.ndarray) -> np.ndarray:
-    """The maximum of these rows' untuned bounds, parabolas of one curvature: no likelihood is looked at."""
+    """The maximum, (P,), of these rows' untuned bounds, parabolas of one curvature: no query."""
     module, features = climb.module, type(climb.features)(climb.features.rows[which])
     model = module.part(climb.model, which)
     parabola = collapse(module.untuned_bound(model, features, 0.0), model, features)
@@ -160,7 +160,7 @@ def _least_squares(climb: Climb, which: np.ndarray) -> np.ndarray:
 def _on_all_rows(
     modes: list[_Mode], some: Climb, whole: Climb, first: np.ndarray, height: float
 ) -> list[_Mode]:
-    """The modes of all rows that those of a subsample lead to, where they may matter; the first as it is."""
+    """Modes of all rows that those of a subsample lead to, where they may matter; `first`, (P,), as it is."""
     home, *others = modes
     others = [mode for mode in others if _may_matter(home, mode, some, len(whole.features.rows))]
     if not others:

@@ -76,7 +76,7 @@ class Climb:
     def to_mode(
         self, theta: np.ndarray, reweightings: int, last: float = TOLERANCE
     ) -> tuple[np.ndarray, float]:
-        """The mode and the log posterior there, over its penalty at 0. last: longest last step."""
+        """The mode, (P,), and the log posterior there, over its penalty at 0. last: longest last step."""
         for _ in range(reweightings):
             theta = self._by_bounds(theta)
         here = self.look(theta)
@@ -98,14 +98,14 @@ class Climb:
         return theta, height
 
     def look(self, theta: np.ndarray) -> passes.Look:
-        """Log likelihood, slope and curvature at θ."""
+        """Log likelihood, slope, (P,), and curvature, (P, P), at θ."""
         self.queries += len(self.features.rows)
         return passes.look(self.module, self.model, self.features, theta)
 
     def _otherwise(
         self, theta: np.ndarray, here: passes.Look, height: float
     ) -> tuple[np.ndarray, passes.Look]:
-        """A step that leads up where Newton's does not, and the look there: `here` where rounding ends it."""
+        """A step (P,) that leads up where Newton's fails; the look there, `here` where rounding ends it."""
         if self.bounded:
             by_bounds = self._by_bounds(theta)
             return by_bounds, self.look(by_bounds)

@@ -36,7 +36,7 @@ def noise_scale(features: np.ndarray, target: np.ndarray, nu: float) -> tuple[fl
 def _fitted(
     features: np.ndarray, target: np.ndarray, nu: float, theta: np.ndarray, variance: float
 ) -> tuple[np.ndarray, float, int]:
-    """(θ̂, σ̂², queries) from a start, in one pass over the rows a round."""
+    """θ̂, (D,), σ̂² and queries from a start, in one pass over the rows (N, D) a round."""
     n_data, size = features.shape
     least = _NOTHING * (float(np.var(target)) or 1.0)
 

@@ -35,12 +35,12 @@ class Errors(NamedTuple):
 
 
 def exact() -> np.ndarray:
-    """Transition matrix of random-walk Metropolis."""
+    """Transition matrix, (G, G), of random-walk Metropolis."""
     return _chain(np.minimum(0.0, np.log(TARGET[None, :] / TARGET[:, None])))
 
 
 def approximate() -> np.ndarray:
-    """The same where the log ratio is known up to normal noise, as by a test on part of the data."""
+    """The same, (G, G), where the log ratio is known up to normal noise, as by a test on part of the data."""
     ratio = np.log(TARGET[None, :] / TARGET[:, None])
     kept = norm.cdf(ratio / NOISE) + np.exp(ratio + NOISE**2 / 2) * norm.cdf(-NOISE - ratio / NOISE)
     return _chain(np.log(kept))
@@ -62,7 +62,7 @@ class Steps(NamedTuple):
 
 
 def doubled(matrix: np.ndarray, doublings: int) -> list[Steps]:
-    """Of 1, 2, 4, … steps."""
+    """Of 1, 2, 4, … steps of a matrix (G, G)."""
     steps = [Steps(matrix, matrix * GRID, matrix * GRID**2)]
     while len(steps) < doublings:
         law, first, second = steps[-1]

@@ -190,7 +190,7 @@ def _by_split(answer: Answer, truth: Truth, names: list[str]) -> Row:
 
 
 def _se(each: np.ndarray) -> float:
-    """Standard error of the mean over seeds; NaN of one."""
+    """Standard error of the mean over seeds, (S,); NaN of one."""
     return float(np.std(each, ddof=1) / math.sqrt(len(each))) if len(each) > 1 else math.nan
 
 

@@ -55,7 +55,7 @@ def _binned(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _autocorrelation(draws: np.ndarray, thin: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lags in iterations and the autocorrelation there, averaged over coordinates that move."""
+    """Lags in iterations and autocorrelations of draws (T, D), averaged over coordinates that move."""
     max_lag = max(1, min(draws.shape[0] // 4, _MAX_LAG))
     covariance = coda.autocovariance(np.ascontiguousarray(draws.T), max_lag)
     moving = covariance[:, 0] > 0
@@ -110,7 +110,7 @@ def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> 
 
 
 def _deficit_scale(axis: "Axes", plotted: list[np.ndarray]) -> None:
-    """Linear around the values of the settled chains, logarithmic below: a prior draw is far away."""
+    """Linear around the values, (S, T), of settled chains, logarithmic below: a prior draw is far away."""
     finite = np.concatenate([np.empty(0), *(values[np.isfinite(values)] for values in plotted)])
     if finite.size == 0:
         return

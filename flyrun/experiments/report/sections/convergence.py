@@ -24,7 +24,7 @@ def summarise(draws: Draws) -> Row:
 
 
 def _moved(mean: np.ndarray, square: np.ndarray, half: int) -> float:
-    """The larger of root mean squares over coordinates: of means, in sds at the end, and of log sds."""
+    """The larger root mean square over coordinates of (k, D): of means, in sds at the end, and of log sds."""
     before, after = (np.sqrt(np.maximum(square[k] - mean[k] ** 2, 0.0)) for k in (half, -1))
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.fmax(rms((mean[-1] - mean[half]) / after), rms(np.log(after / before))))

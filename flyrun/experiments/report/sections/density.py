@@ -135,7 +135,7 @@ _floors: dict[tuple[bytes, ...], np.ndarray] = {}
 
 
 def _floor(truth: Any) -> np.ndarray:
-    """Total variation of sets of exact draws, smoothed as every method's are; the same for every arm."""
+    """Total variation, (sets,), of exact draws, smoothed as every method's are; the same for every arm."""
     key = (truth.points.tobytes(), truth.density.tobytes(), truth.bandwidths.tobytes())
     if key not in _floors:
         rng, side = np.random.default_rng(0), np.sqrt(truth.cell)

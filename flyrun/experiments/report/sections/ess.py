@@ -76,7 +76,7 @@ def pool(chains: list[Draws]) -> Row:
 
 
 def sizes(draws: np.ndarray) -> np.ndarray:
-    """R-CODA's effective draws by coordinate, NaN when there are too few to fit.
+    """R-CODA's effective draws by coordinate, (T, D) to (D,), NaN when there are too few to fit.
 
     coda calls a chain constant when its sd is below 1.5e-8; columns are brought to unit size first, so
     that a parameter measured in small units is not taken for one.
@@ -88,7 +88,7 @@ def sizes(draws: np.ndarray) -> np.ndarray:
 
 
 def squares(draws: np.ndarray) -> np.ndarray:
-    """(θ - mean)²: antithetic chains have means that converge fast and hide a spread that does not."""
+    """(θ - mean)², (T, D): means of antithetic chains converge fast and hide a spread that does not."""
     return (draws - draws.mean(axis=0)) ** 2
 
 
@@ -114,7 +114,7 @@ def _classes(facts: dict[str, Any]) -> int:
 
 
 def per_seed(arm: ArmResult, name: str) -> np.ndarray:
-    """One value per finished seed of a column of the table; NaN for what its cells do not have."""
+    """One value per finished seed, (S,), of a column of the table; NaN for what its cells do not have."""
     means, square, free, free_square = (
         np.array([np.mean(values) if (values := getattr(cell, key)) else math.nan for cell in arm.cells])
         for key in ("ess", "square", "free", "free_square")
@@ -201,7 +201,7 @@ def ratio(a: float, b: float) -> float:
 
 
 def cv_of_ratio(a: np.ndarray, b: np.ndarray) -> float:
-    """Coefficient of variation of a ratio of two independent means, to first order."""
+    """Coefficient of variation of a ratio of two independent means, of (S,) each, to first order."""
     return math.hypot(*(ratio(sd, mean) for mean, sd in (mean_sd(a), mean_sd(b))))
 
 

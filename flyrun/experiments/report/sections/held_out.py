@@ -77,7 +77,7 @@ def summarise(draws: Draws) -> Row:
 
 
 def _predicted(code: Any, model: Any, features: Any, data: Any, theta: np.ndarray) -> tuple[Any, float]:
-    """Share of the test rows misclassified, None where there are no classes; mean log likelihood."""
+    """Share of test rows misclassified at θ, (P,), None where there are no classes; mean log likelihood."""
     from flyrun.experiments.models import passes  # late: numba, which most reports do without
 
     values = passes.likelihoods(code, model, features, theta)[0]

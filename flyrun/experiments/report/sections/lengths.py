@@ -47,7 +47,7 @@ def summarise(draws: Draws) -> Row:
 
 
 def _cut(arm: ArmResult, name: str, length: int) -> np.ndarray:
-    """A value by seed, of chains cut to a length that all of them have."""
+    """A value by seed, (S,), of chains cut to a length that all of them have."""
     return np.array([getattr(cell, f"cut_{name}")[cell.cut_to.index(length)] for cell in arm.cells])
 
 
@@ -128,7 +128,7 @@ def _figure(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
 
 
 def _speedups(over: str, arm: ArmResult, base: ArmResult, length: int) -> np.ndarray:
-    """An arm's effective draws per query by seed, relative to the mean over seeds of the base's."""
+    """An arm's effective draws per query by seed, (S,), relative to the mean over seeds of the base's."""
     ours, theirs = (_cut(side, over, length) / _cut(side, "queries", length) for side in (arm, base))
     return ours / theirs.mean()
 

@@ -76,7 +76,7 @@ def _sweeps(arm: ArmResult) -> int:
 
 
 def difference(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Difference of two means over chains in standard errors, both errors together; NaN for one chain."""
+    """Difference of two means over chains (C,) in standard errors, both together; NaN for one chain."""
     (mean, se), (base, base_se) = mean_se(ours), mean_se(theirs)
     both = math.hypot(se, base_se)
     return (mean - base) / both if both > 0 else math.nan

@@ -100,13 +100,13 @@ def _ratios(run: Run, arm: ArmResult) -> Row:
 
 
 def mean_se(values: np.ndarray) -> tuple[float, float]:
-    """Mean over chains and its standard error, from their spread; NaN for one chain."""
+    """Mean over chains, (C,), and its standard error, from their spread; NaN for one chain."""
     mean, sd = mean_sd(values)
     return mean, sd / math.sqrt(len(values))
 
 
 def _ratio(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
-    """Ratio of two independent means and its standard error, to first order."""
+    """Ratio of two independent means over chains, (C,), and its standard error, to first order."""
     (mean, se), (base, base_se) = mean_se(ours), mean_se(theirs)
     if not base or not mean:
         return math.nan, math.nan
@@ -181,7 +181,7 @@ def label(arm: ArmResult) -> str:
 
 
 def mean_curve(arm: ArmResult, name: str) -> np.ndarray:
-    """One of the curves, mean over seeds: they differ in what the same number of updates costs."""
+    """One of the curves, (T,), mean over seeds: they differ in what the same number of updates costs."""
     return common(arm, "curve_updates", name)[1].mean(axis=0)
 
 

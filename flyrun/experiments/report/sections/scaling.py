@@ -65,7 +65,7 @@ COSTS = {
 
 
 def slope(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Least-squares slope of log y on log x, and its standard error from the scatter (NaN for two points)."""
+    """Least-squares slope of log y on log x, (n,), and its error by the scatter (NaN for two points)."""
     if len(x) < 2 or min(x) <= 0 or min(y) <= 0 or min(x) == max(x):
         return math.nan, math.nan
     # Not scipy's linregress: of costs that do not grow it knows no error, of exact powers one of 1e-8.

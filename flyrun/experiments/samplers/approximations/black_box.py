@@ -31,7 +31,7 @@ class BlackBox(GaussianAnswer):
         self.adam = Adam(self.config.rate, decay=self.config.decay)
 
     def first(self) -> np.ndarray:
-        """The first parameters: at 0, a tenth of the prior's sd wide."""
+        """The first parameters, (2P,): at 0, a tenth of the prior's sd wide."""
         penalty = priors_of(self.arm).penalty(self.problem.prior)
         log_sd = np.log(_NARROW) - 0.5 * np.log(penalty.ridge + 0.5 * penalty.rate**2)
         return np.concatenate([np.zeros(self.n_params), np.full(self.n_params, log_sd)])

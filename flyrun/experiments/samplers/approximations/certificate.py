@@ -117,7 +117,7 @@ def certify(arm: Arm, problem: Problem, q: Gaussian, stand: Stand) -> Certificat
 
 
 def _log_density(gaussian: Gaussian, theta: np.ndarray) -> np.ndarray:
-    """Up to a constant."""
+    """At θ (S, P), up to a constant."""
     away = theta - gaussian.mean
     return -0.5 * np.einsum("np,np->n", away, np.linalg.solve(gaussian.covariance, away.T).T)
 

@@ -40,7 +40,7 @@ class Proposal:
         return self.log_peak - 0.5 * (self.freedom + self.mean.size) * np.log1p(square / self.freedom)
 
     def draw(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """n draws, one after the other, so that it does not matter where they are cut."""
+        """n draws, (n, P), one after the other, so that it does not matter where they are cut."""
         drawn, noise, stretch = np.empty((n, self.mean.size)), np.empty((1, self.mean.size)), 1.0
         for i in range(n):
             rng.standard_normal(out=noise[0])

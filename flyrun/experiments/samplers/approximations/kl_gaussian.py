@@ -49,7 +49,7 @@ class MeanField(SiteMethod):
         return np.diag(1.0 / np.diag(state["precision"]))
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """The covariance of linear response where it is asked for."""
+        """Mean, (P,), and covariance, (P, P), that of linear response where it is asked for."""
         whole = super().spread if self.arm.sampler.linear_response else self.spread
         return {"mean": state["mean"], "covariance": whole(state)}
 

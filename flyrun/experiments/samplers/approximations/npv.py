@@ -106,7 +106,7 @@ class Npv(OnData):
         return np.column_stack([uphill + away, 0.5 * np.exp(at[:, -1]) * trace + wider])
 
     def _climbed(self, at: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, int]:
-        """Components after a step of L-BFGS on these rows, how often each was evaluated at all of them."""
+        """Components (K, P + 1) after a step of L-BFGS on these rows, how often each was evaluated on all."""
         problem, shape = self.problem, at[:, :-1].shape
 
         def of_centres(flat: np.ndarray) -> tuple[float, np.ndarray]:

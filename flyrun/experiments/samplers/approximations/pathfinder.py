@@ -150,7 +150,7 @@ class Pathfinder(GaussianAnswer):
         return {**state, **known, **self._gaussian(state, known)}, looks
 
     def _learnt(self, state: State, step: np.ndarray, bend: np.ndarray) -> State:
-        """The diagonal and the last J pairs with one more, unless the path curves the wrong way there."""
+        """The diagonal (P,) and the last J pairs (J, P) with one more, unless the path curves wrongly."""
         known = {name: state[name] for name in ("diagonal", "steps", "bends")}
         if not bend @ step > _CURVED * bend @ bend:
             return known
@@ -172,7 +172,7 @@ class Pathfinder(GaussianAnswer):
         return after | {"mean": mean, "root": inverse.half(np.eye(len(mean))).T, "elbo": np.array([bound])}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """Mean and covariance of the best Gaussian."""
+        """Mean, (P,), and covariance, (P, P), of the best Gaussian."""
         return {"mean": state["mean"], "covariance": state["root"] @ state["root"].T}
 
 

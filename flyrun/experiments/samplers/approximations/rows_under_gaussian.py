@@ -30,7 +30,7 @@ class Natural(NamedTuple):
     linear: np.ndarray  # h, (P,)
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance. LinAlgError where it is no Gaussian."""
+        """Mean, (P,), and covariance, (P, P). LinAlgError where it is no Gaussian."""
         if not (np.isfinite(self.precision).all() and np.isfinite(self.linear).all()):
             raise np.linalg.LinAlgError
         np.linalg.cholesky(self.precision)
@@ -55,9 +55,10 @@ class Fitted(NamedTuple):
 def climbed(
     look: Callable[[np.ndarray], passes.Look], mean: np.ndarray, precision: np.ndarray, close: float = CLOSE
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Mean, precision and looks taken of Laplace's approximation of N(mean, precision⁻¹) times likelihoods.
+    """Mean, (P,), precision, (P, P), and evaluations of Laplace's approximation of likelihoods × a Gaussian.
 
-    Steps that lead down are halved. It ends close nats below the top; the precision is of the last look.
+    Steps that lead down are halved. Stops once the predicted gain is below `close` nats; `precision` is from
+    the last evaluation.
     """
     theta, step, before = mean, np.zeros(len(mean)), -np.inf
     looks = 0

@@ -147,7 +147,7 @@ class SiteMethod(GaussianAnswer):
         return {"precision": precision, "mean": np.linalg.solve(precision, linear)}
 
     def spread(self, state: State) -> np.ndarray:
-        """Covariance under which expectations are taken."""
+        """Covariance, (P, P), under which expectations are taken."""
         covariance = np.linalg.inv(state["precision"])
         return (covariance + covariance.T) / 2
 
@@ -250,7 +250,7 @@ class SiteMethod(GaussianAnswer):
         return summed.precision, summed.linear
 
     def _of_gaussian(self, state: State, covariance: np.ndarray) -> float:
-        """What the prior, but for its sites, and q add to the log evidence."""
+        """What the prior, but for its sites, and q, of covariance (P, P), add to the log evidence."""
         mean, size, first = state["mean"], self.n_params, self.penalty.size
         nowhere = np.zeros((1, size))
         constant = float(log_priors(self.problem.prior, nowhere)[0]) - float(

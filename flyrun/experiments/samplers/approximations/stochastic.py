@@ -208,7 +208,7 @@ class StochasticSites(StochasticVariational):
         return state | first | {f"{name}_average": first[name] for name in self._averaged}
 
     def seen_under(self, precision: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The Gaussian, in natural parameters, that the rule is given marginals of: by default q."""
+        """The Gaussian, (P, P) and (P,) natural parameters, that the rule has marginals of: by default q."""
         return precision, linear
 
     def of_batch(self, precision: np.ndarray, linear: np.ndarray, index: np.ndarray) -> Sums:

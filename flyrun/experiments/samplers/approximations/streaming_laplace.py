@@ -46,7 +46,7 @@ class StreamingLaplace(StreamedGaussian):
     def absorbed(
         self, mean: np.ndarray, precision: np.ndarray, index: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Mean, precision and looks taken of N(mean, precision⁻¹) times the likelihood of rows."""
+        """Mean, (P,), precision, (P, P), and evaluations of a Gaussian times the likelihood of rows."""
         model, features = rows_of(self.arm, self.problem, index)
         return climbed(
             lambda theta: passes.look(self.arm.model.code, model, features, theta), mean, precision

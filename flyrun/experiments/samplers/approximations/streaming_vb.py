@@ -111,7 +111,7 @@ class StreamingVb(StreamedGaussian):
         return {**state, **new_state, **kept, "step": state["step"] + n}, records
 
     def solved(self, prior: Natural, index: np.ndarray) -> tuple[Natural, int]:
-        """A: the Gaussian of rows under a prior, and the queries that it took."""
+        """A: the Gaussian of rows, index (n,), under a prior, and the queries that it took."""
         shard = Shard(self.arm, self.problem, index)
         if self.rule is None:
             answer = shard.laplace(prior)

@@ -122,7 +122,7 @@ class Weighted(OnData):
         return moments | {"mean": first, "square": self.mean**2 + square + apart} | evidence
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """The draws, logs of the weights' sizes, and their signs."""
+        """The draws, (M, P), logs of the weights' sizes, (M,), and their signs."""
         draws = {name: state[name] for name in ("theta", "log_weight")}
         return draws | ({"sign": state["sign"]} if (state["sign"] < 0).any() else {})
 

@@ -75,7 +75,7 @@ class Chain(OnData):
         self.own_seconds, self._warm = time.perf_counter() - started, False
 
     def _around(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Centres and roots of the precisions of the Gaussians that chains start from, if they do.
+        """Centres, (P,), and roots, (P, P), of precisions of the Gaussians that chains start from, if any.
 
         EP's, or of the curvature at each mode; at one that is no peak (a corner of the prior's), the MAP's.
         """
@@ -185,7 +185,7 @@ class Chain(OnData):
         return self._begin(theta.copy(), rng, kernel, int(tuned["iteration"][0]))
 
     def _begin(self, theta: np.ndarray, rng: np.random.Generator, kernel: Any, iteration: int) -> State:
-        """The state of a chain that begins at θ, which costs N queries."""
+        """The state of a chain that begins at θ, (P,), which costs N queries."""
         memory = self._target.memory
         target = self._target._replace(memory=with_arrays(memory, arrays_of(memory, ""), ""))
         mapped.expect(self.problem.features.rows, random=False)

@@ -59,7 +59,7 @@ class Dense(NamedTuple):
 
 
 def dense_metric(precision: np.ndarray) -> Dense:
-    """From P, symmetric and positive definite."""
+    """From a precision (P, P), symmetric and positive definite."""
     covariance = np.linalg.inv(precision)
     covariance = (covariance + covariance.T) / 2.0
     root = np.linalg.cholesky(covariance)
@@ -100,7 +100,7 @@ class PerClass(NamedTuple):
 
 
 def per_class(matrix: np.ndarray, ridge: float, n_classes: int) -> PerClass:
-    """From M, symmetric and positive definite, and the ridge."""
+    """From M, (D, D), symmetric and positive definite, and the ridge."""
     size = len(matrix)
     room = np.zeros((n_classes, size)), np.zeros((size, n_classes))
     return PerClass(*dense_metric(matrix), float(ridge), *room, np.arange(size))
@@ -202,5 +202,5 @@ def reference_of(base: Any, of_target: bool) -> Reference:
 
 
 def reference_at(mean: np.ndarray, precision: np.ndarray) -> Reference:
-    """N(mean, precision⁻¹), whatever the target."""
+    """N(mean, precision⁻¹), (P,) and (P, P), whatever the target."""
     return Reference(dense_metric(precision), np.array(mean, dtype=np.float64), Foreign())

@@ -75,7 +75,7 @@ class Setup:
         return posterior_curvature(self.arm, self.problem, theta)
 
     def touching(self, theta: np.ndarray) -> Any:
-        """Bounds tight at θ."""
+        """Bounds tight at θ, (P,)."""
         self.queries += self.n_data
         return passes.touching_bound(self.module, self.problem.model, self.problem.features, theta)
 

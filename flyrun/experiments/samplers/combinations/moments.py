@@ -50,13 +50,13 @@ def product(draws: np.ndarray) -> Gaussian:
 
 
 def root(matrix: np.ndarray) -> np.ndarray:
-    """The symmetric root of a symmetric matrix that has no negative eigenvalue."""
+    """The symmetric root of a symmetric matrix, (P, P), that has no negative eigenvalue."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def transport(given: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The symmetric A with A·given·A = wanted: what moves draws of one covariance least to another."""
+    """The symmetric A, (P, P), with A·given·A = wanted: what moves draws least to another covariance."""
     half = root(given)
     back = np.linalg.inv(half)
     return back @ root(half @ wanted @ half) @ back

@@ -52,7 +52,7 @@ class _Block:
 def _blocks(
     both: np.ndarray, low: np.ndarray, high: np.ndarray, least: int, rng: np.random.Generator
 ) -> list[_Block]:
-    """Those of one random tree, each with at least `least` draws of each shard."""
+    """Those of one random tree of draws (2, T, P), each with at least `least` draws of each shard."""
     blocks, open_ = [], [(list(both), low, high)]
     while open_:
         inside, low, high = open_.pop()

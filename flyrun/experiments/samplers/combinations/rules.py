@@ -31,7 +31,7 @@ class Rule(NamedTuple):
 
 
 def consensus(draws: np.ndarray, config: options.Consensus, rng: np.random.Generator) -> np.ndarray:
-    """Consensus Monte Carlo (Scott et al. 2016): weighted averages of the shards' draws, one of each."""
+    """Consensus Monte Carlo (Scott et al. 2016): weighted averages of draws (J, T, P), one a shard."""
     weights = _weights(config.weights, covariances(draws))
     total = np.einsum("jpq,jtq->tp", weights, draws)
     return np.linalg.solve(weights.sum(axis=0), total.T).T
@@ -50,12 +50,12 @@ def _weights(kind: str, covariance: np.ndarray) -> np.ndarray:
 
 
 def gaussian_product(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
-    """Product of the Gaussians with the shards' moments (Angelino, Johnson & Adams 2016, Algorithm 13)."""
+    """Product of the Gaussians with the moments of (J, T, P) (Angelino et al. 2016, Algorithm 13)."""
     return product(draws).draws(rng, draws.shape[1])
 
 
 def pie(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
-    """PIE (Li, Srivastava & Dunson 2017): quantiles of a coordinate, averaged over shards.
+    """PIE (Li, Srivastava & Dunson 2017): quantiles of a coordinate of (J, T, P), averaged over shards.
 
     Of subposteriors whose likelihood is raised to J, each as wide as the posterior. It says nothing of how
     coordinates go together: their order is that of the first shard's draws.
@@ -66,7 +66,7 @@ def pie(draws: np.ndarray, config: options.Combination, rng: np.random.Generator
 
 
 def swiss(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
-    """SwISS (Vyner, Nemeth & Sherlock 2023): draws stretched and moved to the product's moments.
+    """SwISS (Vyner, Nemeth & Sherlock 2023): draws (J, T, P) stretched and moved to the product's moments.
 
     A_j takes N(μ_j, C_j) to the Gaussian product's N(m, P⁻¹) without turning more than it must; all draws are
     pooled, of each shard T/J at random, so that what is no Gaussian in a shard's shape is kept.
@@ -78,7 +78,7 @@ def swiss(draws: np.ndarray, config: options.Combination, rng: np.random.Generat
 def wasp(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
     """WASP (Srivastava, Li & Dunson 2018), of distributions that differ in place and scale: their barycentre.
 
-    Of subposteriors whose likelihood is raised to J; every shard's draws are transported to it
+    Of subposteriors whose likelihood is raised to J; every shard's draws, (J, T, P), are transported to it
     (Álvarez-Esteban et al. 2016), of each shard T/J.
     """
     every = covariances(draws)
@@ -88,8 +88,8 @@ def wasp(draws: np.ndarray, config: options.Combination, rng: np.random.Generato
 def median_posterior(draws: np.ndarray, config: options.Combination, rng: np.random.Generator) -> np.ndarray:
     """The median posterior (Minsker et al. 2014): draws of each shard, as often as its weight in the median.
 
-    Of subposteriors whose likelihood is raised to J. Distances are of kernel means, a Gaussian kernel as wide
-    as the median distance between draws, in sds of the shards.
+    Of subposteriors whose likelihood is raised to J; draws: (J, T, P). Distances are of kernel means, a
+    Gaussian kernel as wide as the median distance between draws, in sds of the shards.
     """
     some = draws[:, :: -(-draws.shape[1] // _OF_A_SHARD)] / np.median(draws.std(axis=1), axis=0)
     square = np.array([[cdist(shard, other, "sqeuclidean") for other in some] for shard in some])
@@ -109,7 +109,7 @@ def median_weights(gram: np.ndarray) -> np.ndarray:
 
 
 def _pooled(draws: np.ndarray, every: np.ndarray, wanted: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Of each shard T/J draws, moved from its covariance (of `every`) to the one wanted, about a centre."""
+    """(T, P): of each shard T/J draws, moved from its covariance in `every` to `wanted`, about a centre."""
     pooled = np.empty(draws.shape[1:])
     for j, (theirs, covariance) in enumerate(zip(draws, every, strict=True)):
         away = theirs[j :: len(draws)] - theirs.mean(axis=0)

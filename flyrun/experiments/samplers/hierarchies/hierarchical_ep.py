@@ -29,7 +29,7 @@ class HierarchicalEp(OfHierarchies):
         return {"sites": np.zeros((shards, 2))}
 
     def rows(self, rng: np.random.Generator, key: int, t: int) -> np.ndarray:
-        """All, dealt to the shards alike in every round."""
+        """All indices, (N,), dealt to the shards alike in every round."""
         return super().rows(rng, key, 0)
 
     def learn(self, rng: np.random.Generator, state: State, index: np.ndarray, t: int) -> int:
@@ -42,7 +42,7 @@ class HierarchicalEp(OfHierarchies):
         return (_WARM_UP + config.draws) * len(index)
 
     def tilted(self, rng: np.random.Generator, cavity: np.ndarray, shard: np.ndarray) -> np.ndarray:
-        """Natural parameters of θ's Gaussian under the cavity and the rows of a shard, from draws.
+        """Natural parameters, (2,), of θ's Gaussian under the cavity and the rows of a shard, from draws.
 
         Moments are those of θ given each draw's z, mixed: Var θ is the mean variance and the means' variance.
         """

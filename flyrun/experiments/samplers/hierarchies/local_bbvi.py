@@ -38,7 +38,7 @@ class LocalBbvi(OfHierarchies):
         return config.draws * len(index)
 
     def gradient(self, at: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Noisy slope of the bound by `at`."""
+        """Noisy slope of the bound by `at`, (2N + 2,)."""
         config, (mean, log_sd) = self.arm.sampler, np.split(at, 2)
         noise = rng.standard_normal((config.draws, len(mean)))
         drawn = mean + noise * np.exp(log_sd)

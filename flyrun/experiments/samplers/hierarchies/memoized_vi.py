@@ -20,7 +20,7 @@ class MemoizedVi(OfHierarchies):
         return {"sums": np.zeros((self.batches.in_epoch, len(self.model.prior)))}
 
     def rows(self, rng: np.random.Generator, key: int, t: int) -> np.ndarray:
-        """Those of the first epoch, whenever their batch comes."""
+        """Indices, (B,), of the first epoch, whenever their batch comes."""
         return super().rows(rng, key, t % self.batches.in_epoch)
 
     def learn(self, rng: np.random.Generator, state: State, index: np.ndarray, t: int) -> int:

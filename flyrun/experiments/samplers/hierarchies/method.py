@@ -80,7 +80,7 @@ class OfHierarchies(Method):
         return state | {"rng": generator_state(rng)}, records
 
     def rows(self, rng: np.random.Generator, key: int, t: int) -> np.ndarray:
-        """Indices of the t-th batch."""
+        """Indices, (B,), of the t-th batch."""
         return self.batches.rows(t, rng, key)
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:

@@ -43,7 +43,7 @@ class StreamingVi(OfHierarchies):
         return state | {"out": idle, "seen": seen, "span": np.zeros(1)}
 
     def rows(self, rng: np.random.Generator, key: int, t: int) -> np.ndarray:
-        """None after the last batch."""
+        """Indices, (B,); none after the last batch."""
         return super().rows(rng, key, t)[: self.model.n_data if t < self.batches.in_epoch else 0]
 
     def learn(self, rng: np.random.Generator, state: State, index: np.ndarray, t: int) -> int:

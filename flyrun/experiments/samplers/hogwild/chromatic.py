@@ -116,7 +116,7 @@ class Chromatic(GraphChain):
         return after, self.records(np.concatenate(kept), energy, agreement) | {"seconds": seconds}
 
     def sweep(self, pool: ThreadPoolExecutor | None, x: np.ndarray, key: np.uint64, t: int) -> np.ndarray:
-        """The position after sweep number t: x itself, changed; a new one where all are drawn at once."""
+        """The position, (n,), after sweep t: x itself, changed; a new one where all are drawn at once."""
         out, first = x.copy() if self._all else x, np.uint64(t * self.n)
         for shares in self._shares:
             if pool is None or len(shares) == 1:

@@ -36,7 +36,7 @@ class GraphChain(OnGraph):
         }
 
     def of_draws(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """Agreement of neighbours, in which a symmetric model's bias is seen."""
+        """Agreement of neighbours in draws (T, n), in which a symmetric model's bias is seen."""
         return {"agreement": self.watched(theta)[1]}
 
     def facts(self, state: State | None = None) -> Facts:

@@ -90,7 +90,7 @@ def owners(config: Hogwild, n: int) -> np.ndarray:
 
 
 def counts(config: Hogwild, owner: np.ndarray, itemsize: int) -> dict[str, float]:
-    """Of a round: expected updates, in all and on the longest path; bytes that a worker sends and is sent."""
+    """Of a round, owner (n,): expected updates, in all and on the longest path; bytes sent and got."""
     plan, sizes = schedule(config), np.bincount(owner)
     each = np.arange(plan.sweeps, plan.most_sweeps + 1)
     busiest = np.unique(np.multiply.outer(each, sizes))

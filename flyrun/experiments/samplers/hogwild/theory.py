@@ -24,7 +24,7 @@ class Parts(NamedTuple):
 
 
 def round_of(precision: np.ndarray, owner: np.ndarray, sweeps: int) -> Parts:
-    """M and Cov e of `sweeps` local sweeps; 0 for infinitely many, draws of a block given the others."""
+    """M and Cov e, (n, n), of `sweeps` local sweeps; 0 for infinitely many, draws of blocks given others."""
     blocks = np.where(owner[:, None] == owner, precision, 0.0)
     cross = blocks - precision
     if not sweeps:
@@ -43,24 +43,24 @@ def round_of(precision: np.ndarray, owner: np.ndarray, sweeps: int) -> Parts:
 
 
 def radius(matrix: np.ndarray) -> float:
-    """ρ, the largest modulus of the eigenvalues."""
+    """ρ, the largest modulus of the eigenvalues of (n, n)."""
     return float(np.abs(np.linalg.eigvals(matrix)).max())
 
 
 def dominance(precision: np.ndarray) -> float:
-    """ρ(|I − D^{−½}𝒥D^{−½}|): below 1 where 𝒥 is generalised diagonally dominant (Theorem 7.6.6)."""
+    """ρ(|I − D^{−½}𝒥D^{−½}|): below 1 where 𝒥 (n, n) is generalised diagonally dominant (Theorem 7.6.6)."""
     scale = np.sqrt(np.diag(precision))
     return radius(np.abs(np.eye(len(scale)) - precision / np.outer(scale, scale)))
 
 
 def covariance(parts: Parts) -> np.ndarray:
-    """Σ_hog = MΣMᵀ + Cov e, of a stable round."""
+    """Σ_hog = MΣMᵀ + Cov e, (n, n), of a stable round."""
     solution = solve_discrete_lyapunov(parts.step, parts.noise)
     return 0.5 * (solution + solution.T)
 
 
 def corrected(parts: Parts, hogwild: np.ndarray) -> np.ndarray:
-    """(I + B⁻¹A)Σ_hog: the covariance itself where the sweeps were infinitely many (Proposition 7.7.4)."""
+    """(I + B⁻¹A)Σ_hog, (n, n): the covariance itself where sweeps were infinitely many (Prop. 7.7.4)."""
     product = hogwild + np.linalg.solve(parts.blocks, parts.cross @ hogwild)
     return 0.5 * (product + product.T)
 
@@ -72,5 +72,5 @@ def mean_error(parts: Parts, hogwild: np.ndarray, rounds: int) -> np.ndarray:
 
 
 def off(estimate: np.ndarray, exact: np.ndarray) -> float:
-    """‖estimate − exact‖ / ‖exact‖, Frobenius."""
+    """‖estimate − exact‖ / ‖exact‖, Frobenius, of (n, n)."""
     return float(np.linalg.norm(estimate - exact) / np.linalg.norm(exact))

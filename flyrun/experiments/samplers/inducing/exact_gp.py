@@ -41,7 +41,7 @@ class OnAllRows(Predictor):
         return np.zeros(1), state["mean"][None], state["variance"][None]
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """mean, variance: at the test rows, in the process' scale."""
+        """mean, variance: at the test rows, (n,), in the process' scale."""
         return {name: state[name] for name in ("mean", "variance")}
 
 

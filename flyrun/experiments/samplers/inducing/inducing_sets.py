@@ -64,7 +64,7 @@ class Particles(Predictor):
         return posterior.log_evidence
 
     def posterior(self, state: State) -> tuple[Inducing, Posterior, np.ndarray]:
-        """The sets, q(u|Z) of each, and their log weights."""
+        """The sets, q(u|Z) of each, and their log weights, (m,)."""
         inducing, sums = Inducing(self.process, state["rows"]), Sums(*(state[name] for name in Sums._fields))
         posterior = inducing.posterior(sums)
         return inducing, posterior, self.log_weight(sums, posterior)

@@ -55,7 +55,7 @@ class Predictor(Method):
 
     @abstractmethod
     def predictions(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """At the test rows, in the process' scale."""
+        """Log weights, (m,), means and variances, (m, n), at the test rows, in the process' scale."""
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         logs, means, variances = self.predictions(state)

@@ -20,7 +20,7 @@ class Memory:
         self.rate, self.mean, self.square, self.spread, self.tests = values.tolist()
 
     def values(self) -> np.ndarray:
-        """What it is made anew from."""
+        """What it is made anew from, (5,)."""
         return np.array([self.rate, self.mean, self.square, self.spread, self.tests])
 
     def learn(self, node: Node, accepted: bool) -> None:

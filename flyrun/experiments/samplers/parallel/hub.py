@@ -36,7 +36,7 @@ class Hub:
         self._next = 0
 
     def counts(self) -> np.ndarray:
-        """As given."""
+        """Queries, span, rounds and bytes, (4,)."""
         return np.array([self.queries, self.span, self.rounds, self.bytes])
 
     def know(self, point: Point) -> None:

@@ -27,7 +27,7 @@ class Team:
 
     @abstractmethod
     def submit(self, number: int, theta: np.ndarray, first: int, last: int) -> None:
-        """Have blocks first … last − 1 evaluated at θ, under this number."""
+        """Have blocks first … last − 1 evaluated at θ, (P,), under this number."""
 
     @abstractmethod
     def finished(self) -> list[tuple[int, list[float]]]:
@@ -73,7 +73,7 @@ class Real(Team):
         return [(self._numbers.pop(future), future.result()) for future in done]
 
     def message_s(self, theta: np.ndarray, times: int = 7) -> float:
-        """Seconds of a round in which nobody has anything to do, a median; the first starts them."""
+        """Seconds of a round at θ, (P,), in which nobody has work, a median; the first starts them."""
         taken = []
         for _ in range(times + 1):
             began = time.perf_counter()
@@ -89,7 +89,7 @@ _blocks: dict[str, Blocks] = {}
 
 
 def sums_of(arm: Arm, folder: Path, theta: np.ndarray, first: int, last: int) -> list[float]:
-    """In a worker process: the blocks' sums; the data are bound at the first call."""
+    """In a worker process: the blocks' sums at θ, (P,); the data are bound at the first call."""
     key = f"{arm.settings()}{folder}"
     if key not in _blocks:
         _blocks.clear()

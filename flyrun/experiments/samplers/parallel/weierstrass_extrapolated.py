@@ -55,7 +55,7 @@ class Extrapolated(OnData):
         return of_positions(self.arm, self.problem, state["theta"], state["weight"])
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """Draws of each chain as far apart as they take to forget, logs of weights, and signs."""
+        """Draws (M, P) of each chain as far apart as it takes to forget, logs of weights, (M,), and signs."""
         wide, first, thin = self.arm.sampler.bandwidth, int(state["first"][0]), self.arm.protocol.thin
         kept = []
         for low, high, r in ((0, first, wide), (first, len(state["theta"]), wide / 2)):

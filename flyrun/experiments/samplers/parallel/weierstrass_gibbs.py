@@ -140,7 +140,7 @@ class WeierstrassGibbs(OnData):
     def _move(
         self, rng: np.random.Generator, workers: Workers, theta: np.ndarray, xi: np.ndarray, log_f: np.ndarray
     ) -> float:
-        """Move every ξ_j given θ, in place; the share that was accepted."""
+        """Move every ξ_j, (J, P), given θ, (P,), in place; the share that was accepted."""
         shape = xi.shape
         centre = self.problem.fit.theta_map
         mean = centre + workers.push + workers.pull @ (theta - centre)

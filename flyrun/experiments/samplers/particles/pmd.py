@@ -182,7 +182,7 @@ build = MirrorDescent
 
 
 def _from_pilot(cell: Any, rng: np.random.Generator, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """m draws from a finished cell's Gaussian, its log density there, and its queries and visits."""
+    """m draws, (m, P), from a finished cell's Gaussian, its log density there, and its queries and visits."""
     with cell.file() as file:
         mean, covariance = (file["approximation"][name][:] for name in ("mean", "covariance"))
         spent = np.array([file["estimate"][name][-1] for name in ("queries", "visits")])

@@ -20,7 +20,7 @@ class Target(Protocol):
     fit: Fit  # scales that were held out, and what that cost
 
     def draw(self, rng: np.random.Generator, m: int) -> np.ndarray:
-        """m draws from the prior."""
+        """m draws, (m, P), from the prior."""
         ...
 
     def log_prior(self, theta: np.ndarray) -> np.ndarray:
@@ -60,5 +60,5 @@ class Rows:
         return passes.sums_over(self.problem.model, self.problem.features, rows, theta)
 
     def expectations(self, theta: np.ndarray, weight: np.ndarray) -> dict[str, np.ndarray]:
-        """Of θ, θ² and the model's own."""
+        """Of θ, θ² and the model's own, of particles (m, P) with weights (m,)."""
         return of_positions(self.arm, self.problem, theta, weight)

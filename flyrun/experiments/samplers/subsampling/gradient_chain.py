@@ -53,7 +53,7 @@ class GradientChain(SubsetChain):
         return np.einsum("nk,nd->nkd", slopes, features.rows.astype(np.float64)).reshape(len(index), -1)
 
     def checked(self, theta: np.ndarray, step: int, remedy: str = "take a shorter one") -> np.ndarray:
-        """θ, unless it is out of all bounds: then FlyrunError."""
+        """θ, (P,), unless it is out of all bounds: then FlyrunError."""
         if not np.abs(theta).max() < _FAR:
             raise FlyrunError(
                 f"θ left all bounds at step {step:,}: sampler.step={self.arm.sampler.step:g} is too long; "

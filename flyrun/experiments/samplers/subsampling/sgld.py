@@ -94,7 +94,7 @@ class Sgld(GradientChain):
         return {"mean": state["mean"], "square": state["square"]}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
-        """Positions with the logarithms of their steps for weights."""
+        """Positions, (n, P), with the logarithms of their steps, (n,), for weights."""
         if self.answers != "weighted":
             return {}
         some = state["kept_weight"] > 0

@@ -49,7 +49,7 @@ class SgldCv(Sgld):
         return self.total + self.batches.factor * pulled(features, features.rows.astype(np.float64), apart)
 
     def noise(self, theta: np.ndarray) -> np.ndarray:
-        """A mean over eight positions drawn about the MAP, where θ is on average."""
+        """A mean, (P, P), over eight positions drawn about the MAP, where θ is on average."""
         rng = np.random.Generator(np.random.PCG64(0))
         away = np.linalg.cholesky(np.linalg.inv(self._curvature())) @ rng.standard_normal((len(theta), 8))
         noises = [noise_of(self.arm, self.problem, self.centre + shift, self.known) for shift in away.T]

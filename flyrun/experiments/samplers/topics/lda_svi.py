@@ -42,7 +42,7 @@ class StochasticVariational(Topics):
         return gamma, queries
 
     def shares(self, state: State, halves: Halves) -> np.ndarray:
-        """By its own update of γ."""
+        """By its own update of γ, (n, K)."""
         documents, none = np.arange(halves.observed.n_documents), np.empty((0, self.problem.n_topics))
         gamma, _ = self.local(halves.observed, documents, state["lam"], none)
         return gamma / gamma.sum(axis=1, keepdims=True)

@@ -61,7 +61,7 @@ class Topics(Method):
 
     @abstractmethod
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        """Take the t-th batch (from 0) of documents, and change the arrays in place; the queries."""
+        """Take the t-th batch (from 0) of documents, (B,), and change the arrays in place; the queries."""
 
     def topics(self, state: State) -> np.ndarray:
         """Mean topics (V, K) as they would be handed in now."""

@@ -145,7 +145,7 @@ def _scene(axis: "Axes", points: np.ndarray, labels: np.ndarray, bright: np.ndar
 
 
 def _class_line(axis: "Axes", theta: np.ndarray, **style: Any) -> None:
-    """Where both classes are equally likely: θ₁x₁ + θ₂x₂ + θ₃ = 0."""
+    """Where both classes are equally likely at θ, (3,): θ₁x₁ + θ₂x₂ + θ₃ = 0."""
     weights = theta[:2]
     foot = -theta[2] * weights / (weights @ weights)
     along = np.array([-weights[1], weights[0]]) / np.linalg.norm(weights)

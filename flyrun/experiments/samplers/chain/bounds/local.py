@@ -15,7 +15,7 @@ from flyrun.experiments.samplers.chain.setup import Setup
 
 
 def build(config: Local, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
-    """Bounds for all but config.mass_outside of the Gaussian at the MAP, so much lower; E L̃_n."""
+    """Bounds for all but config.mass_outside of the Gaussian at the MAP, so much lower; E L̃_n, (N,)."""
     problem = setup.problem
     radius = float(np.sqrt(chdtri(setup.n_params, config.mass_outside)))
     region = ellipsoid(problem.fit.theta_map, setup.curvature, radius)

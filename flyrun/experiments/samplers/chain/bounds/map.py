@@ -12,7 +12,7 @@ from flyrun.experiments.samplers.chain.setup import Setup
 
 
 def build(config: Map, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
-    """Bounds that touch at `centre`, or config.slack lower; E L̃_n costs a pass and the curvature's."""
+    """Bounds that touch at `centre`, or config.slack lower; E L̃_n, (N,), costs a pass and the curvature."""
     problem = setup.problem
     bound = setup.touching(centre(config, setup))
     if not expects and config.slack == 0:

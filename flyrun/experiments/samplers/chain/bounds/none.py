@@ -7,5 +7,5 @@ from flyrun.experiments.samplers.chain.setup import Setup
 
 
 def build(config: NoBound, setup: Setup, expects: bool) -> tuple[None, np.ndarray]:
-    """None, and nothing to expect."""
+    """None, and nothing to expect, (0,)."""
     return None, np.empty(0)

@@ -9,6 +9,6 @@ from flyrun.experiments.samplers.chain.setup import Setup
 
 
 def build(config: Untuned, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
-    """Bounds as config.xi says, at no query; what they leave bright is not known."""
+    """Bounds as config.xi says, at no query; what they leave bright is not known, (0,)."""
     problem = setup.problem
     return setup.module.untuned_bound(problem.model, problem.features, config.xi), np.empty(0)

@@ -116,7 +116,7 @@ def settle(brightness, rng, target, n_proposed):
 
 
 def sweep_room(n_data: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Stream]:
-    """What `settle` works with: proposed, lit, chance, stream."""
+    """What `settle` works with: proposed, lit, chance, (N,) each, and stream."""
     return np.zeros(n_data, np.uint32), np.zeros(n_data, np.uint32), np.zeros(n_data), stream(n_data)
 
 

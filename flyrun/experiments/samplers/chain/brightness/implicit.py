@@ -53,7 +53,7 @@ class Implicit(NamedTuple):
 
 
 def build(config: options.Implicit, n_data: int, expected: np.ndarray) -> Implicit:
-    """Update with config.q and config.darken; "auto" is `global_rate`."""
+    """Update with config.q and config.darken; "auto" is `global_rate`. expected: (N,)."""
     q = min(global_rate(expected), config.darken) if config.q == "auto" else config.q
     return implicit(q, n_data, config.darken)
 

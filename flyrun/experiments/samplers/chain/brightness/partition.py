@@ -37,12 +37,12 @@ def all_dark(n_data: int) -> Partition:
 
 
 def pack(partition: Partition) -> dict[str, np.ndarray]:
-    """The bright data."""
+    """The bright data, (B,)."""
     return {"bright": partition.bright[: partition.n_bright[0]].copy()}
 
 
 def unpack(n_data: int, bright: np.ndarray) -> Partition:
-    """The partition of which this array was packed."""
+    """The partition of which this array, (B,), was packed."""
     partition = all_dark(n_data)
     partition.bright[: len(bright)] = bright
     np.bitwise_or.at(partition.bits, bright >> 6, _ONE << (bright.astype(np.uint64) & _PLACE))

@@ -49,7 +49,7 @@ class PerDatum(NamedTuple):
 
 
 def build(config: options.PerDatum, n_data: int, expected: np.ndarray) -> PerDatum:
-    """Update with q_n = config.factor·E L̃_n."""
+    """Update with q_n = config.factor·E L̃_n. expected: (N,)."""
     return per_datum(rates(expected, config.factor))
 
 

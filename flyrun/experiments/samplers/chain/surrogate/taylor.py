@@ -56,7 +56,7 @@ def surrogate(
     predictors: np.ndarray,
     cubic: np.ndarray | None = None,
 ) -> Surrogate:
-    """From the data's gradient and curvature in θ at the mean, both of the likelihood alone, and `lower`, L.
+    """From gradient, (P,), and curvature, (P, P), in θ at the mean, of the likelihood alone, and `lower`, L.
 
     cubic: as `cube` makes it; needed for order 3.
     """
@@ -119,7 +119,7 @@ def predictors_at(model: Model, features: Features, theta: np.ndarray) -> np.nda
 def cube(
     module: Any, model: Model, features: Features, predictors: np.ndarray, colour: np.ndarray
 ) -> np.ndarray:
-    """Σ f'''(η̂_n) x̃_n x̃_n x̃_n/6, packed. O(N P³); rows of one predictor only.
+    """Σ f'''(η̂_n) x̃_n x̃_n x̃_n/6, packed, of predictors (N, 1), the only kind that it is for. O(N P³).
 
     Packed: for i the numbers W_ijk of all pairs k ≤ j ≤ i, so that G(φ) = Σ_i φ_i Σ_{k≤j≤i} W_ijk φ_jφ_k, the
     inner sum a product of two vectors that lie in one piece.
