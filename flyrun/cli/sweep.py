@@ -296,7 +296,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
-def _execute(job: Job, screen: Any) -> int:
+def _execute(job: Job, screen: outputs.Screen) -> int:
     """Run the cells and build the report; an interrupted run leaves the report for later."""
     # late: Tab and --cfg need not wait for these
     from flyrun.experiments.report.build import build, summarise

@@ -35,7 +35,7 @@ class GaussianMixture(Hierarchy):
         self.prior = np.concatenate([config.concentration * ones, config.spread**-2 * ones, means])
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
-        """As if N/K rows of each component lay at one drawn. ConfigError for more components than rows."""
+        """As if N/K rows of each component lay at one drawn, (2K + K·D,). ConfigError where K > N."""
         if self.n_components > self.n_data:
             raise ConfigError(
                 f"model.n_components={self.n_components}: the data have {self.n_data:,} rows; take at "

@@ -55,7 +55,7 @@ class Quadratic(NamedTuple):
     away: np.ndarray  # (P,): workspace, δ
 
     def curvature_times(self, step: np.ndarray) -> np.ndarray:
-        """P·step."""
+        """P·step, (D,)."""
         return self.precision @ step
 
     def with_ridge(self, ridge: float) -> "Quadratic":
@@ -68,7 +68,7 @@ class Quadratic(NamedTuple):
 
 
 def quadratic(precision: np.ndarray, linear: np.ndarray, constant: float) -> Quadratic:
-    """Of P, h and c about m = 0."""
+    """Of P, (D, D), h, (D,), and c about m = 0."""
     centre, away = np.zeros(len(linear)), np.zeros(len(linear))
     return Quadratic(precision, centre, linear, np.array([float(constant)]), away)
 

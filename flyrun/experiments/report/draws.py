@@ -31,7 +31,7 @@ class Draws:
         return [name for name, variable in stored.items() if not variable.is_scale]
 
     def values(self, group: str, name: str) -> np.ndarray | None:
-        """A variable, of the one chain where it has chains; None where there is none."""
+        """A variable, (n, …), of the one chain where it has chains; None where there is none."""
         stored = self.file.get(group, {})
         if name not in stored:
             return None

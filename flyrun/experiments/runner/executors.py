@@ -197,7 +197,9 @@ class WorkerPool(Executor):
 _worker: dict[str, Any] = {}
 
 
-def _start(slot: int, writer: Any, flag: Any, environment: dict[str, str]) -> None:
+def _start(
+    slot: int, writer: multiprocessing.connection.Connection, flag: Any, environment: dict[str, str]
+) -> None:
     """Initialise a worker process."""
     as_here(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -222,7 +224,7 @@ def _work(task: Task) -> Outcome:
     return run_cell(task, lambda event: _send(writer, event), lambda: bool(flag.value), _worker["programs"])
 
 
-def _send(writer: Any, event: dict) -> None:
+def _send(writer: multiprocessing.connection.Connection, event: dict) -> None:
     if "text" in event:
         event = {**event, "text": event["text"][:500]}
     message = json.dumps(event).encode()

@@ -154,7 +154,7 @@ def _variable(
     length: int,
     names: Sequence[str] = (),
 ) -> h5py.Dataset:
-    """Create a compressed variable: `leading` dimensions (the last `length` long), then array's own.
+    """Create a compressed variable: `leading` dimensions (the last `length` long), then those of (n, …) rows.
 
     names: of the places along array's own dimension, if it has one and they are known.
     """

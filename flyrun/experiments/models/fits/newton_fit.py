@@ -130,7 +130,7 @@ class Climb:
         return theta if after is None else after
 
     def best(self, precision: np.ndarray, gradient: np.ndarray, theta: np.ndarray) -> np.ndarray | None:
-        """Where −½δᵀPδ + gᵀδ less the penalty is highest, δ from θ; None where P is not positive definite."""
+        """Where −½δᵀPδ + gᵀδ less the penalty is highest, (D,), δ from θ; None where P is not definite."""
         # a trace of damping makes a direction that the data say nothing of definite
         damping = 1e-10 * abs(np.trace(precision)) / len(theta) if self.penalty.ridge == 0.0 else 0.0
         precision = precision + np.diag(self.penalty.ridges(theta) + damping)

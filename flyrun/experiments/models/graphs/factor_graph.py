@@ -35,7 +35,7 @@ class FactorGraph(NamedTuple):
 def factor_graph(
     sizes: Sequence[int], scopes: Sequence[Sequence[int]], tables: Sequence[np.ndarray]
 ) -> FactorGraph:
-    """Graph from one table of energies φ per factor, each with one axis per variable of its scope.
+    """Graph from one table of energies φ, (D_1, …, D_k), per factor, an axis per variable of its scope.
 
     Raises DataError, naming the factor, where 0 ≤ φ < ∞ does not hold or scope and table do not fit.
     """

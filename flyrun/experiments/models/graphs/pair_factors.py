@@ -61,7 +61,7 @@ def pairs_of(data: Any, scale: float) -> DensePairs | SparsePairs:
     return sparse_pairs(data.n, data.ends, scale * data.weight)
 
 
-def pair_bounds(pairs: Any, n: int, n_values: int) -> Bounds:
+def pair_bounds(pairs: DensePairs | SparsePairs, n: int, n_values: int) -> Bounds:
     """Bounds of a graph of such factors."""
     sizes = np.full(n, n_values)
     masses = np.abs(pairs.strength)
@@ -70,9 +70,9 @@ def pair_bounds(pairs: Any, n: int, n_values: int) -> Bounds:
     return make_bounds(sizes, degree, local, masses.sum(), True, bool((pairs.strength >= 0).all()))
 
 
-def pair_rows(pairs: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+def pair_rows(pairs: DensePairs | SparsePairs, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of maximum energies: (n + 1,) where each begins, and M of its factors in the order of r."""
-    if hasattr(pairs, "first"):
+    if isinstance(pairs, SparsePairs):
         return pairs.first, np.abs(pairs.weight)
     off_diagonal = ~np.eye(n, dtype=bool)
     return np.arange(n + 1) * (n - 1), np.abs(pairs.weight[off_diagonal])

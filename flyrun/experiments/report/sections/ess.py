@@ -166,7 +166,7 @@ def put_ratio(
     base: ArmResult | None,
     of: Callable[[ArmResult], tuple[np.ndarray, ...]],
 ) -> None:
-    """The column `name`: the ratio of the arms' gains per cost, of which `of` gives one each by seed.
+    """The column `name`: the ratio of the arms' gains per cost, of which `of` gives one each by seed, (S,).
 
     Its sd takes them as independent: speedup · sqrt(cv² + cv_base²), cv = sd / mean over seeds.
     """

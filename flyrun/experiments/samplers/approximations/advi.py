@@ -41,7 +41,7 @@ class Advi(BlackBox):
         return self.centre, self.frame
 
     def first(self) -> np.ndarray:
-        """L diagonal; whitened it is Laplace's Gaussian."""
+        """L diagonal, (2P + Q,) with Q entries below it; whitened it is Laplace's Gaussian."""
         below = np.zeros(self.n_params * (self.n_params - 1) // 2 if self.full else 0)
         start = np.zeros(2 * self.n_params) if self.whiten else super().first()
         return np.concatenate([start, below])

@@ -76,7 +76,7 @@ class GaussianAnswer(OnData):
     remedy = "sampler=ep"  # to be tried where it comes to nothing
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Of the Gaussian. FlyrunError where it is none."""
+        """Of the Gaussian, mean and square (P,) and the model's. FlyrunError where it is none."""
         mean, covariance = self.answer(state)
         try:
             root = np.linalg.cholesky(covariance)

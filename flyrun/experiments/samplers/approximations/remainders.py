@@ -97,7 +97,7 @@ class Room(NamedTuple):
 
 
 def room(n_params: int, n_predictors: int, basis: np.ndarray) -> Room:
-    """Of a problem."""
+    """Of a problem; basis: (K, k)."""
     return Room(
         np.zeros(n_params), np.zeros(BLOCK, np.int64), np.zeros((BLOCK, n_predictors)), np.zeros(BLOCK),
         np.zeros(basis.shape[1]),

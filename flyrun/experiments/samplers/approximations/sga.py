@@ -104,7 +104,7 @@ class StochasticAscent(OnData):
         return passes.look(self.arm.model.code, self.problem.model, self.problem.features, theta)
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Where it is, or the average; a point says nothing of squares."""
+        """Where it is, or the average, (P,); a point says nothing of squares."""
         return {"mean": state["average"]}
 
     def result(self, state: State) -> dict[str, np.ndarray]:

@@ -241,7 +241,7 @@ class Sep(StochasticSites):
     """
 
     def seen_under(self, precision: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The cavity, positive definite as P and P₀ are; the prior has no linear term."""
+        """The cavity, (P, P) and (P,), positive definite as q and the prior are, which has no linear term."""
         n_data = self.batches.n_data
         return precision - (precision - self.prior_precision) / n_data, linear - linear / n_data
 

@@ -51,7 +51,7 @@ class Weighted(Method):
         return normalised(state["log_weight"], int(state["step"][0]), self.remedy)
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """By the weights, and the effective number of particles."""
+        """By the weights, (m,), and the effective number of particles."""
         weight = self.weights(state)
         moments = self.target.expectations(state["theta"], weight)
         return moments | {"effective": np.array(effective(weight))}

@@ -48,7 +48,7 @@ class Rows:
         mapped.expect(problem.features.rows, random=True)
 
     def draw(self, rng: np.random.Generator, m: int) -> np.ndarray:
-        """As in the protocol, and so the next three."""
+        """As in the protocol, (m, P), and so the next three."""
         return draw_prior(self.problem, rng, m)
 
     def log_prior(self, theta: np.ndarray) -> np.ndarray:

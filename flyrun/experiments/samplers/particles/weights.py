@@ -30,7 +30,7 @@ def root_of(theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def longest(
     log_weight: Callable[[float], np.ndarray], low: float, high: float, floor: float, halvings: int
 ) -> float:
-    """The longest step from low to high whose weights leave `floor` effective particles, by bisection."""
+    """Longest step from low to high whose weights (m,) leave `floor` effective particles, by bisection."""
 
     def enough(step: float) -> bool:
         after = log_weight(step)

@@ -86,7 +86,7 @@ class Sgld(GradientChain):
         return averages
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
-        """Before burn-in ends the position itself."""
+        """Before burn-in ends the position itself, (P,)."""
         if self.answers != "weighted":
             return {}
         if state["weight"][0] == 0.0:
@@ -103,7 +103,7 @@ class Sgld(GradientChain):
     def linear(
         self, curvature: np.ndarray, noise: np.ndarray, state: State
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """For the mean step of the last half."""
+        """For the mean step of the last half; curvature, noise: (P, P)."""
         n_steps = int(state["step"][0])
         size = float(np.mean(self.step_size(np.arange(n_steps // 2, n_steps))))
         return langevin(curvature, size, noise, self.covariance)

@@ -34,7 +34,7 @@ class CollapsedGibbs(Topics):
         return state["mean"]
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        """All documents, in their order."""
+        """All documents, (B,), in their order."""
         z, problem, train = arrays["z"], self.problem, self.train
         by_word, room = self.counted(z), np.empty((2, problem.n_topics))
         sweep(rng, train, problem.alpha, problem.beta, z, by_word, by_word.sum(axis=0), room)
@@ -48,7 +48,7 @@ class CollapsedGibbs(Topics):
         return by_word
 
     def average(self, arrays: State, by_word: np.ndarray, t: int) -> None:
-        """Take the t-th sweep's E[φ | z] into the mean."""
+        """Take the t-th sweep's E[φ | z], of counts (V, K), into the mean."""
         phi = lda.topics_of(by_word + self.problem.beta)
         arrays["mean"] += 2.0 / (t + 2.0) * (phi - arrays["mean"])
 

@@ -5,8 +5,6 @@ the tolerance in the mean: φ_dwk ∝ exp(E log θ_dk + E log φ_kw), γ_dk = α
 λ ← (1 − ρ)λ + ρ(β + (D/b) Σ_d n_dw φ_dwk).
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.special import psi
 
@@ -31,7 +29,9 @@ class StochasticVariational(Topics):
         lam += rho * (self.problem.beta + self.batches.factor * counts)
         return queries
 
-    def local(self, corpus: Corpus, documents: np.ndarray, lam: np.ndarray, counts: np.ndarray) -> Any:
+    def local(
+        self, corpus: Corpus, documents: np.ndarray, lam: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, int]:
         """γ of some documents, (documents, K), given λ (V, K), and the queries; counts gain Σ n_dw φ_dwk."""
         options, n_topics = self.arm.sampler, self.problem.n_topics
         weights = np.exp(psi(lam) - psi(lam.sum(axis=0)))

@@ -28,18 +28,18 @@ class OneDatum(NamedTuple):
 
 
 def likelihood(theta: np.ndarray) -> np.ndarray:
-    """L(θ)."""
+    """L(θ), (n,)."""
     return 1.0 / (1.0 + np.exp(-theta))
 
 
 def bound(theta: np.ndarray) -> np.ndarray:
-    """B(θ), tight at ±TIGHT_AT."""
+    """B(θ), (n,), tight at ±TIGHT_AT."""
     a, c = logistic.tight_at(np.array([TIGHT_AT])).curve[0]
     return np.exp((a * theta + 0.5) * theta + c)
 
 
 def prior(theta: np.ndarray) -> np.ndarray:
-    """Its density."""
+    """Its density, (n,)."""
     return np.exp(-0.5 * (theta / PRIOR_SD) ** 2) / (PRIOR_SD * np.sqrt(2 * np.pi))
 
 

@@ -33,7 +33,7 @@ class Explicit(NamedTuple):
 
 
 def build(config: options.Explicit, n_data: int, expected: np.ndarray) -> Explicit:
-    """Update from config.fraction and config.order."""
+    """Update from config.fraction and config.order. expected: (N,)."""
     return explicit(config.fraction, config.order, n_data)
 
 

@@ -16,7 +16,7 @@ class NoBrightness(NamedTuple):
 
 
 def build(config: options.NoBrightness, n_data: int, expected: np.ndarray) -> NoBrightness:
-    """Nothing to configure."""
+    """Nothing to configure. expected: (N,)."""
     return NoBrightness()
 
 
