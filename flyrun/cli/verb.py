@@ -203,10 +203,8 @@ class Verb(argparse.ArgumentParser):
         """The text of `flyrun NAME --help`."""
         width = max(60, min(shutil.get_terminal_size().columns, 100))
         each = [self, *self.actions.values()]
-        taken = [
-            action for verb in each for action in dict.fromkeys([*verb.positionals, *verb.options.values()])
-        ]
-        rows = [_row(*_told(action), width) for action in taken]
+        taken = [part for verb in each for part in dict.fromkeys([*verb.positionals, *verb.options.values()])]
+        rows = [_row(*_told(part), width) for part in taken]
         if self.help_of_settings:
             rows.append(_row("KEY=VALUE", self.help_of_settings, width))
         how = _HOW if any(verb.options for verb in each) else ""

@@ -123,7 +123,7 @@ def _z_scores(name, module, config, make_target, make_sweep, seed):
         problem = Toy(features, prior, centre, centre, centre, model, likelihood, priors)
         target = make_target(problem, module.GRADIENTS)
         if shaped and not isinstance(sweep, NoBrightness):
-            kernel = module.build(config, n_params, reference_of(target.base, of_target=True))
+            kernel = module.build(config, n_params, reference_of(target.base, target=True))
         # z from its conditional; a sweep between two updates must leave it there
         _begin(target, rng, theta)
         run_chain(rng, target, kernel, sweep, theta, 0, 0, 1, room)

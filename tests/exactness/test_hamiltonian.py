@@ -137,7 +137,7 @@ def _moved_from_exact_draws(shift, n_chains=4_000, n_iterations=20):
     model, features = logistic.bind(np.array([[FAR_ROW]]), np.ones(1))
     bound = logistic.tight_at(np.array([6.2]))  # at the MAP
     base = laplace_prior.pseudo_prior(prior, collapse(bound, model, features))
-    shape = reference_of(base, of_target=True)
+    shape = reference_of(base, target=True)
     config = SimpleNamespace(target_accept=0.8, step=0.3, n_steps=9, jitter=0.0)
     kernel = hmc.build(config, 1, shape._replace(mean=shape.mean + shift))
     axis = np.linspace(-0.2, 12.0, 1_000_001)

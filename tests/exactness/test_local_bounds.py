@@ -30,12 +30,12 @@ UPDATES = {
     "hmc": lambda target, size: hmc.build(
         SimpleNamespace(target_accept=0.8, step=None, n_steps=3, jitter=0.2),
         size,
-        reference_of(target.base, of_target=True),
+        reference_of(target.base, target=True),
     ),
     "one long step": lambda target, size: hmc.build(
         SimpleNamespace(target_accept=0.8, step=None, n_steps=1, jitter=0.2),
         size,
-        reference_of(target.base, of_target=True),
+        reference_of(target.base, target=True),
     ),
     "mala": lambda _, size: mala.build(SimpleNamespace(target_accept=0.57, step=None), size),
     "random walk": lambda _, size: random_walk.build(SimpleNamespace(target_accept=0.3, step=None), size),

@@ -44,7 +44,7 @@ def _local_bounds(problem, seed):
     bound, expected = local_bound(problem, 1.2, 0.5)
     target = local_target(problem, bound)
     settings = SimpleNamespace(target_accept=0.8, step=None, n_steps=3, jitter=0.2)
-    kernel = hmc.build(settings, 2, reference_of(target.base, of_target=True))
+    kernel = hmc.build(settings, 2, reference_of(target.base, target=True))
     brightness = per_datum(rates(expected, 1.5))
     return sample(target, kernel, brightness, problem.mode, 10 * RANKS, seed, 200).theta[9::10]
 

@@ -1,7 +1,6 @@
 """flyrun plan: which exact method will be cheapest on a posterior, before any runs."""
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,10 +80,6 @@ def _bound(overrides: list[str], typed: set[str]) -> "tuple[Arm, Problem]":
     return arm, bind(arm, paths.cache_dir("setup"), needs_map=True)
 
 
-def _columns(arguments: list[str]) -> Iterable[str]:
-    return columns(arguments[0])
-
-
 VERB = Verb(
     "plan",
     "estimate what exact methods that read few data will cost, before any runs",
@@ -101,6 +96,9 @@ VERB.takes(
     "data", metavar="DATA", offers=lambda _: options("dataset"), help="a dataset, or the file of a table"
 )
 VERB.takes(
-    "--target", metavar="COLUMN", offers=_columns, help="column of the file to explain; required with a file"
+    "--target",
+    metavar="COLUMN",
+    offers=lambda arguments: columns(arguments[0]),
+    help="column of the file to explain; required with a file",
 )
 VERB.takes_settings("model, prior and their settings, as for a run: prior.scale=10, model=student_t")

@@ -69,11 +69,11 @@ class Arm:
 
     def code(self) -> list[str]:
         """Dotted names of the modules that the draws come from."""
-        paths = [
+        code = [
             part.path_of_code for part in self.choices().values() if part.home or isinstance(part, Sampler)
         ]
         inner = [name for arm in self.sampler.inner_arms(self) for name in arm.code()]
-        return [self.sampler.path_of_family, *paths, *inner]
+        return [self.sampler.path_of_family, *code, *inner]
 
     def settings(self) -> dict[str, Any]:
         """The resolved configuration, group -> {key: plain value}, without the groups that are None."""

@@ -41,7 +41,7 @@ def load(config: Mnist7v9) -> Dataset:
 
     def scores() -> dict[str, np.ndarray]:
         images = arrays("train_images", "test_images")
-        train, test = (_pixels(images[f"{part}_images"]) for part in ("train", "test"))
+        train, test = (images[f"{part}_images"].reshape(-1, PIXELS) / 255.0 for part in ("train", "test"))
         return feature_cache.principal_scores(train, test, n_components)
 
     key = {"what": feature_cache.PRINCIPAL_SCORES, "rows": digest, "n_components": n_components}
@@ -85,10 +85,6 @@ def _limit(limit: int | None, target: np.ndarray) -> int:
         enough = int(np.argmax(target != target[0])) + 1
         raise ConfigError(f"dataset.limit={limit}: keeps rows of one class only; choose {enough} or more")
     return limit
-
-
-def _pixels(images: np.ndarray) -> np.ndarray:
-    return images.reshape(len(images), PIXELS) / 255.0
 
 
 def _signs(labels: np.ndarray, classes: tuple[int, int]) -> np.ndarray:

@@ -16,17 +16,15 @@ def load(config: options.document_data.TopicCorpus) -> Corpora:
     """n_documents to learn from, n_valid to choose settings on, n_test, all of the same topics."""
     rng = np.random.RandomState(config.seed)  # whose streams are frozen for good
     topics = rng.dirichlet(np.full(config.n_words, config.beta), config.n_topics)
-    train, valid, test = (_documents(rng, config, topics, n) for n in _sizes(config))
+    train, valid, test = (
+        _documents(rng, config, topics, n) for n in (config.n_documents, config.n_valid, config.n_test)
+    )
     return Corpora(train, halved(valid), halved(test), config.n_words, topics=np.ascontiguousarray(topics.T))
 
 
 def fingerprint(config: options.document_data.TopicCorpus) -> str:
     """Digest of the recipe's numbers."""
     return archive.sha256(json.dumps(config.settings(), sort_keys=True).encode())
-
-
-def _sizes(config: options.document_data.TopicCorpus) -> tuple[int, int, int]:
-    return config.n_documents, config.n_valid, config.n_test
 
 
 def _documents(

@@ -233,7 +233,7 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
             )
         fit, stored = _fit(arm, dataset, folder, needs_map)
         model, features = bind_model(arm.model, dataset, fit.model_scale)
-        power = _shards(arm) if _raises_likelihood(arm) else 1.0
+        power = _shards(arm) if arm.dataset.shards_power == "likelihood" else 1.0
         priors = priors_of(arm)
         prior = with_aux(priors, priors.prior(fit.scale), model, features)
     return Problem(dataset, model, features, prior, fit, power, stored)
@@ -242,10 +242,6 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
 def _shards(arm: Arm) -> float:
     """Of how many parts the data are one."""
     return 1.0 if arm.dataset.shard is None else float(arm.dataset.shard[1])
-
-
-def _raises_likelihood(arm: Arm) -> bool:
-    return _shards(arm) > 1.0 and arm.dataset.shards_power == "likelihood"
 
 
 def bind_model(config: Any, dataset: Dataset, scale: float) -> tuple[Any, Any]:

@@ -117,18 +117,15 @@ def cells(job: Job) -> list[Cell]:
             needed = [add(arms.get(key(other), other), seed) for other in others]
             depth = 1 + max((cell.depth for cell in needed), default=-1)
             reads = tuple(cell.folder for cell in needed)
-            by_folder[folder] = Cell(arm, seed, folder, reads, depth, _own_data(arm))
+            # a file of a person's own may change at any time
+            digest = fingerprint(arm.dataset) if arm.dataset.path else ""
+            by_folder[folder] = Cell(arm, seed, folder, reads, depth, digest)
         return by_folder[folder]
 
     for arm in job.arms:
         for seed in arm.protocol.seed_list:
             add(arm, seed)
     return sorted(by_folder.values(), key=lambda cell: cell.depth)
-
-
-def _own_data(arm: Arm) -> str:
-    """Digest of a file of a person's own, which may change at any time; of others nothing."""
-    return fingerprint(arm.dataset) if arm.dataset.path else ""
 
 
 def cell_key(

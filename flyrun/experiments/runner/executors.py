@@ -197,9 +197,7 @@ class WorkerPool(Executor):
 _worker: dict[str, Any] = {}
 
 
-def _start(
-    slot: int, writer: multiprocessing.connection.Connection, flag: Any, environment: dict[str, str]
-) -> None:
+def _start(slot: int, writer: Any, flag: Any, environment: dict[str, str]) -> None:
     """Initialise a worker process."""
     as_here(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

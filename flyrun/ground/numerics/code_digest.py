@@ -70,9 +70,7 @@ def of_modules(names: Iterable[str], bodies: Iterable[tuple[str, str]] = ()) -> 
             others[package] = list(_modules_of(package))
             for root, file in others[package]:
                 flyruns, packages = _source(file)[1]
-                waiting += (
-                    flyruns + _homes_of(flyruns) + [other for other in packages if lies_in(other, root)]
-                )
+                waiting += flyruns + _homes_of(flyruns) + [name for name in packages if lies_in(name, root)]
         if not waiting:
             called = {pair for pair in left if pair[0] in seen or pair[0].partition(".")[0] in others}
             waiting, left = [body for _, body in called], left - called

@@ -70,7 +70,7 @@ def _matrices(metric, size):
 @pytest.mark.thorough(but=1)
 def test_products_are_those_of_the_whole_matrices(base):
     whole = dense(base)
-    reference = reference_of(base, of_target=True)
+    reference = reference_of(base, target=True)
     size = len(whole.linear)
     np.testing.assert_allclose(whole.precision @ reference.mean, whole.linear, rtol=1e-8, atol=1e-10)
     for metric in (reference.metric, dense_metric(whole.precision)):
@@ -97,7 +97,7 @@ def test_the_reference_and_what_is_over_it_make_the_base(base, kind):
     whole = dense(base)
     mean = np.linalg.solve(whole.precision, whole.linear)
     if isinstance(kind, Own):
-        reference = reference_of(base, of_target=True)
+        reference = reference_of(base, target=True)
     else:
         mean = mean + 0.3
         whole = whole._replace(precision=whole.precision + np.eye(len(mean)))

@@ -24,8 +24,8 @@ def against_shards(run: Run, run_dir: Path) -> Any:
     truths = {arm.name: truth_of(run, arm) for arm in run.done if with_draws(arm)}
 
     def values(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-        distance = errors(drawn(arm), truths[arm.name])  # type: ignore[arg-type]
-        return distance.rms, distance.sd_ratio
+        gap = errors(drawn(arm), truths[arm.name])  # type: ignore[arg-type]
+        return gap.rms, gap.sd_ratio
 
     judged = [arm for arm in run.done if (known := truths.get(arm.name)) and known.classes == 1]
     arms = [arm for arm in judged if arm.fact("workers") is not None]

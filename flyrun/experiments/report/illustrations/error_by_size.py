@@ -26,8 +26,8 @@ def against_size(run: Run, run_dir: Path) -> Any:
     answers = {name: handed_in(arm, truths[name]) for arm in run.done if (name := arm.name) in truths}
 
     def values(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-        distance = errors(answers[arm.name], truths[arm.name])  # type: ignore[arg-type]
-        return distance.rms, distance.ratio.min(axis=1)
+        gap = errors(answers[arm.name], truths[arm.name])  # type: ignore[arg-type]
+        return gap.rms, gap.ratio.min(axis=1)
 
     judged = {name for name, answer in answers.items() if answer is not None and answer.sd.size}
     lines = by_size.lines_of([arm for arm in run.done if arm.name in judged], _rows)

@@ -119,16 +119,16 @@ _FAR = ("off_z", "off_z_of", "off_the_truth")
 _JUDGED = {False: "all draws", True: "each split"}
 
 
-def distances(distance: Errors) -> Row:
+def distances(gap: Errors) -> Row:
     """off: root mean square over coordinates, off_worst: the largest size; mean over answers. sd_ratio:
     geometric mean, and of each coordinate's mean over answers the least and the most.
     """
     row: Row = {}
-    put(row, "off", distance.rms)
-    put(row, "off_worst", distance.worst)
-    if distance.ratio.size:
-        each = distance.ratio.mean(axis=0)
-        put(row, "sd_ratio", distance.sd_ratio)
+    put(row, "off", gap.rms)
+    put(row, "off_worst", gap.worst)
+    if gap.ratio.size:
+        each = gap.ratio.mean(axis=0)
+        put(row, "sd_ratio", gap.sd_ratio)
         row |= {"sd_ratio_least": float(each.min()), "sd_ratio_most": float(each.max())}
     return row
 
@@ -138,11 +138,11 @@ def _together(answer: Answer, truth: Truth, names: list[str], arms: int) -> Row:
     standard errors off; far off, where the largest of all arms' is as rarely so large as one normal number
     is beyond 3.
     """
-    distance = errors(answer, truth)
-    off, error = distance.off[0], distance.error[0]
+    gap = errors(answer, truth)
+    off, error = gap.off[0], gap.error[0]
     worst = int(np.argmax(np.abs(off)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        both = {"mean": off / error, "sd": np.log(distance.ratio[0]) / distance.ratio_error[0]}
+        both = {"mean": off / error, "sd": np.log(gap.ratio[0]) / gap.ratio_error[0]}
     what = max(both, key=lambda name: np.nanmax(np.abs(both[name])))
     farthest = int(np.nanargmax(np.abs(both[what])))
     limit = -NormalDist().inv_cdf(_BEYOND / (2 * len(off) * arms))
@@ -162,27 +162,21 @@ def _by_split(answer: Answer, truth: Truth, names: list[str]) -> Row:
     """Of splits that are judged one by one: standard errors over them, and the coordinate that is the worst
     on average; far off, where means or sds are surely more than twice as far off as chance makes them.
     """
-    distance, n = errors(answer, truth), len(answer.mean)
-    size = np.abs(distance.off).mean(axis=0)
-    row: Row = {
-        "off_worst_of": names[int(np.argmax(size))],
-        "off_by_chance": float(rms(distance.error).mean()),
-    }
+    gap, n = errors(answer, truth), len(answer.mean)
+    size = np.abs(gap.off).mean(axis=0)
+    row: Row = {"off_worst_of": names[int(np.argmax(size))], "off_by_chance": float(rms(gap.error).mean())}
     surely = float(stdtrit(n - 1, 0.975)) if n > 1 else math.inf
     with np.errstate(divide="ignore", invalid="ignore"):
-        both = {
-            "mean": (distance.rms, distance.error),
-            "sd": (rms(np.log(distance.ratio)), distance.ratio_error),
-        }
+        both = {"mean": (gap.rms, gap.error), "sd": (rms(np.log(gap.ratio)), gap.ratio_error)}
         far = {}
         for what, (each, error) in both.items():
             chance = rms(error).mean()
             far[what] = each.mean() / chance, each.mean() - surely * _se(each) > 2 * chance
     what = max(far, key=lambda name: far[name])
     return row | {
-        "off_error": _se(distance.rms),
-        "off_worst_error": _se(distance.worst),
-        "sd_ratio_error": _se(distance.sd_ratio),
+        "off_error": _se(gap.rms),
+        "off_worst_error": _se(gap.worst),
+        "sd_ratio_error": _se(gap.sd_ratio),
         "off_z": float(far[what][0]),
         "off_z_of": f"{what}s, over chance",
         "off_the_truth": any(bool(sure) for _, sure in far.values()),
@@ -223,13 +217,11 @@ def _kolmogorov_smirnov(run: Run, arm: ArmResult) -> tuple[float, float]:
     if base is None or base is arm or not (base.has("quantiles") and arm.has("quantiles")):
         return math.nan, math.nan
     right = np.mean([cell.quantiles for cell in base.cells], axis=0)
-    largest = []
+    gaps = []
     for cell in arm.cells:
         columns = zip(np.array(cell.quantiles).T, right.T, strict=True)
-        largest.append(
-            max(np.abs(np.interp(ours, other, _LEVELS) - _LEVELS).max() for ours, other in columns)
-        )
-    return float(np.mean(largest)), _se(np.array(largest))
+        gaps.append(max(np.abs(np.interp(ours, other, _LEVELS) - _LEVELS).max() for ours, other in columns))
+    return float(np.mean(gaps)), _se(np.array(gaps))
 
 
 def _off(row: Row) -> str:

@@ -120,9 +120,7 @@ def _positive(arms: list[ArmResult], name: str, cost: str) -> bool:
 def _against(cost: str, name: str, caption: str) -> Plot:
     def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         several = [
-            functional
-            for functional in names_of(arms)
-            if sum(functional in arm.cells[0].functionals for arm in arms) > 1
+            name for name in names_of(arms) if sum(name in arm.cells[0].functionals for arm in arms) > 1
         ]
         # what one arm alone tells is in the table; so is what has no logarithm, as that of an evidence
         names = [functional for functional in several or names_of(arms) if _positive(arms, functional, cost)]

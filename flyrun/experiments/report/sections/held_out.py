@@ -123,8 +123,8 @@ def course(run: Run, arm: ArmResult) -> Course:
     truth = truth_of(run, arm)
     known = truth is not None and truth.source != f"arm {arm.name}" and (truth.sd > 0).all()
     if truth is not None and known and truth.mean.shape == each("pred_mean").shape[2:]:
-        distance = errors(Answer(each("pred_mean"), each("pred_sd")), truth)
-        off, ratio = distance.rms, distance.sd_ratio
+        gap = errors(Answer(each("pred_mean"), each("pred_sd")), truth)
+        off, ratio = gap.rms, gap.sd_ratio
     costs = each("pred_queries").mean(axis=0), each("pred_visits").mean(axis=0)
     return Course(*costs, each("pred_error"), off, ratio)
 
@@ -306,9 +306,7 @@ def _by_dimension(arms: list[ArmResult], styles: dict[str, Look], title: str) ->
     """Distance from the exact posterior and ratio of sds at the end, against the number of parameters."""
     run = Run({}, tuple(arms), "")
     ends = {
-        arm.name: (progress.off[:, -1], progress.ratio[:, -1])
-        for arm in arms
-        if (progress := course(run, arm)).off.size
+        arm.name: (path.off[:, -1], path.ratio[:, -1]) for arm in arms if (path := course(run, arm)).off.size
     }
     lines = by_size.lines_of([arm for arm in arms if arm.name in ends], _parameters)
     labels = "parameters", "off, posterior sds", "sd ratio"

@@ -46,9 +46,7 @@ _MEASURED = [
         text=bounded("speedup"),
     ),
 ]  # fmt: skip
-_PAPERS = [
-    Metric(f"paper_{metric.name}", "paper", delta=delta_from_paper(metric.name)) for metric in _MEASURED
-]
+_PAPERS = [Metric(f"paper_{ours.name}", "paper", delta=delta_from_paper(ours.name)) for ours in _MEASURED]
 METRICS = [metric for pair in zip(_MEASURED, _PAPERS, strict=True) for metric in pair]
 
 

@@ -55,10 +55,8 @@ def summarise(draws: Draws) -> Row:
 
 def _exact(arms: list[ArmResult], arm: ArmResult) -> ArmResult | None:
     """The arm with the exact process on an arm's data, whose predictions are kept."""
-    known = (
-        candidate for candidate in arms if candidate.fact("exact") and candidate.cells[0].final_prediction
-    )
-    return next((candidate for candidate in known if candidate.problem == arm.problem), None)
+    known = (other for other in arms if other.fact("exact") and other.cells[0].final_prediction)
+    return next((other for other in known if other.problem == arm.problem), None)
 
 
 def _handed_in(arm: ArmResult) -> np.ndarray:
@@ -75,9 +73,9 @@ def _row(run: Run, arm: ArmResult) -> Row:
     base = _exact(SECTION.arms(run), arm)
     if base is not None and base is not arm:
         mean, sd = _handed_in(base)[:, 0]
-        distance = errors(Answer(*_handed_in(arm)), Truth(mean, sd, np.zeros(len(mean)), base.name))
-        put(row, "off", distance.rms)
-        put(row, "sd_ratio", distance.sd_ratio)
+        gap = errors(Answer(*_handed_in(arm)), Truth(mean, sd, np.zeros(len(mean)), base.name))
+        put(row, "off", gap.rms)
+        put(row, "sd_ratio", gap.sd_ratio)
         row["truth"] = f"arm {base.name}"
     return row
 
@@ -196,8 +194,8 @@ def _settling(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any
         steps = [step for step, *_ in arm.cells[0].early]
         predicted = np.array([[after[1:] for after in cell.early] for cell in arm.cells])  # (S, T, 2, rows)
         answer = Answer(predicted[:, :, 0], predicted[:, :, 1])
-        distance = errors(answer, Truth(mean, sd, np.zeros(len(mean)), base.name))
-        for axis, values in zip(panels, (distance.rms, distance.sd_ratio), strict=True):
+        gap = errors(answer, Truth(mean, sd, np.zeros(len(mean)), base.name))
+        for axis, values in zip(panels, (gap.rms, gap.sd_ratio), strict=True):
             band(axis, steps, values, styles[arm.name], arm.name, positive=True, marker="o")
     for axis, label in zip(panels, ("off the exact process, sds", "sd ratio"), strict=True):
         axis.set(xscale="log", yscale="log", xlabel="steps", ylabel=label)

@@ -79,12 +79,12 @@ def _errors(arm: ArmResult) -> Errors:
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
-    distance, evidence = _errors(arm), arm.each("moment_evidence")
-    row: Row = {"exact_coordinates": distance.off.shape[1], "exact_evidence": arm.pooled.exact_evidence}
-    row |= accuracy.distances(distance)
-    put(row, "off_median", np.median(np.abs(distance.off), axis=1))
-    row["off_far"] = int((np.abs(distance.off) > _FAR).sum())
-    row["off_told"] = distance.off.size
+    gap, evidence = _errors(arm), arm.each("moment_evidence")
+    row: Row = {"exact_coordinates": gap.off.shape[1], "exact_evidence": arm.pooled.exact_evidence}
+    row |= accuracy.distances(gap)
+    put(row, "off_median", np.median(np.abs(gap.off), axis=1))
+    row["off_far"] = int((np.abs(gap.off) > _FAR).sum())
+    row["off_told"] = gap.off.size
     if np.isfinite(evidence).all():
         put(row, "evidence_off", evidence - arm.pooled.exact_evidence)
     for name in ("total_queries", "total_seconds"):
@@ -138,8 +138,8 @@ def _by_size(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """
 
     def of_all(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
-        distance = _errors(arm)
-        return distance.rms, distance.sd_ratio
+        gap = _errors(arm)
+        return gap.rms, gap.sd_ratio
 
     labels = "rows a coordinate", "off, sds", "sd ratio"
     return by_size.draw(by_size.lines_of(arms, _rows), _rows, of_all, styles, labels, title)

@@ -109,15 +109,9 @@ def _row(run: Run, arm: ArmResult) -> Row:
     sweeps = swept(arms)
     grows = {parameter for (_, parameter), line in sweeps.items() if arm in line}
     row["compared"] = " ".join(name for name in PARAMETERS if name in grows)
-    if not row["compared"] and arm.problem not in {
-        swept_arm.problem for line in sweeps.values() for swept_arm in line
-    }:
+    if not row["compared"] and arm.problem not in {arm.problem for line in sweeps.values() for arm in line}:
         row["compared"] = "regime"
-    alike = (
-        candidate
-        for candidate in arms
-        if candidate.problem == arm.problem and sampler_of(candidate) == "gibbs"
-    )
+    alike = (other for other in arms if other.problem == arm.problem and sampler_of(other) == "gibbs")
     if base := next(alike, None):
         row["speedup_per_update"] = base.each("us_per_update").mean() / arm.each("us_per_update").mean()
         row["gibbs_error_s"], row["speedup_equal_error"] = equal_error(arm, base)

@@ -57,8 +57,7 @@ def climbed(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Mean, (P,), precision, (P, P), and evaluations of Laplace's approximation of likelihoods × a Gaussian.
 
-    Steps that lead down are halved. Stops once the predicted gain is below `close` nats; `precision` is from
-    the last evaluation.
+    Steps down are halved. Stops once the predicted gain is below `close` nats; precision: of the last one.
     """
     theta, step, before = mean, np.zeros(len(mean)), -np.inf
     looks = 0

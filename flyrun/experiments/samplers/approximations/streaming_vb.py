@@ -80,7 +80,7 @@ class StreamingVb(StreamedGaussian):
         rng, key, first = generator(state["rng"]), int(state["key"][0]), int(state["step"][0])
         now, span = Natural(state["precision"], state["linear"]), float(state["span"][0])
         seen = {name: state[f"seen_{name}"].copy() for name in ("precision", "linear", "span")}
-        records = {name: np.zeros(n) for name in ("queries", "visits", "span")}
+        spent = {name: np.zeros(n) for name in ("queries", "visits", "span")}
         for i in range(min(n, max(0, self.batches.in_epoch - first))):
             step, view, begun = first + i, now, span
             if self.stale:
@@ -100,15 +100,11 @@ class StreamingVb(StreamedGaussian):
                 place = step % self.stale
                 seen["precision"][place], seen["linear"][place], seen["span"][place] = *now, span
             longest = max(span, begun + queries)
-            records["queries"][i], records["visits"][i], records["span"][i] = (
-                queries,
-                len(index),
-                longest - span,
-            )
+            spent["queries"][i], spent["visits"][i], spent["span"][i] = queries, len(index), longest - span
             now, span = new, longest
         new_state = {"precision": now.precision, "linear": now.linear, "span": np.array([span])}
         kept = {f"seen_{name}": values for name, values in seen.items()}
-        return {**state, **new_state, **kept, "step": state["step"] + n}, records
+        return {**state, **new_state, **kept, "step": state["step"] + n}, spent
 
     def solved(self, prior: Natural, index: np.ndarray) -> tuple[Natural, int]:
         """A: the Gaussian of rows, index (n,), under a prior, and the queries that it took."""

@@ -120,11 +120,9 @@ class Chain(OnData):
         elif metric == "hessian":
             shape = (reference_at(self.problem.fit.theta_map, setup.curvature),)
         elif metric != "identity" and not self.arm.bound.firefly:
-            shape = (
-                reference_of(setup.collapse(setup.touching(self.problem.fit.theta_map)), of_target=False),
-            )
+            shape = (reference_of(setup.collapse(setup.touching(self.problem.fit.theta_map)), target=False),)
         elif metric != "identity":
-            shape = (reference_of(self._target.base, of_target=True),)
+            shape = (reference_of(self._target.base, target=True),)
         if hasattr(self.module, "chosen"):
             shape += (self.module.chosen(config, self._expected_bright),)
         kernel = self.module.build(config, self.n_params, *shape)

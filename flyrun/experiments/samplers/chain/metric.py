@@ -188,9 +188,9 @@ class Reference(NamedTuple):
     kind: Any  # Own or Foreign
 
 
-def reference_of(base: Any, of_target: bool) -> Reference:
+def reference_of(base: Any, target: bool) -> Reference:
     """The Gaussian that collapsed bounds make with the prior, for one that is not smooth with the Gaussian of
-    the same variance. of_target: whether base is the target's."""
+    the same variance. target: whether base is the target's."""
     part = base.within if isinstance(base, TwoLevels) else base
     part = gaussian_in_place(part) if isinstance(part, LaplaceTimesBounds) else part
     if isinstance(part, Kronecker):
@@ -198,7 +198,7 @@ def reference_of(base: Any, of_target: bool) -> Reference:
         metric: Any = per_class(0.5 * part.gram + part.ridge * np.eye(size), part.ridge, n_classes)
     else:
         metric = dense_metric(part.precision)
-    return Reference(metric, part.top(), Own() if of_target else Foreign())
+    return Reference(metric, part.top(), Own() if target else Foreign())
 
 
 def reference_at(mean: np.ndarray, precision: np.ndarray) -> Reference:

@@ -37,9 +37,7 @@ class Extrapolated(OnData):
                 draws.append(file["posterior/theta"][0])
                 spent += [file["estimate"][name][-1] for name in ("queries", "span", "seconds")]
             sent += [cell.info["facts"][name] for name in ("rounds", "bytes")]
-        weight = [
-            np.full(len(positions), w / len(positions)) for positions, w in zip(draws, _WEIGHTS, strict=True)
-        ]
+        weight = [np.full(len(part), w / len(part)) for part, w in zip(draws, _WEIGHTS, strict=True)]
         both = {"theta": np.concatenate(draws), "weight": np.concatenate(weight)}
         return {**both, "spent": spent, "told": sent, "first": np.array([len(draws[0])])}
 

@@ -102,9 +102,7 @@ class WeierstrassGibbs(OnData):
     def _log_f(self, workers: Workers, xi: np.ndarray) -> np.ndarray:
         """log f_j(ξ_j), (J,). A query of every row."""
         at = self.problem.model, self.problem.features
-        each = [
-            passes.sums_over(*at, rows, place[None])[0] for rows, place in zip(workers.rows, xi, strict=True)
-        ]
+        each = [passes.sums_over(*at, rows, x_j[None])[0] for rows, x_j in zip(workers.rows, xi, strict=True)]
         return np.array(each) + log_priors(self.prior, xi)
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:

@@ -26,10 +26,8 @@ class Sghmc(MomentumChain):
         h, friction = self.arm.sampler.step, self.arm.sampler.friction
         if self.arm.sampler.noise == "estimated":
             each = self.by_row(theta, index) @ self.root
-            covariance = (
-                self.n_data**2 / len(index) * np.cov(each, rowvar=False).reshape(beside["noise"].shape)
-            )
-            beside["noise"] = beside["noise"] + (covariance - beside["noise"]) / (step + 1)
+            noise = self.n_data**2 / len(index) * np.cov(each, rowvar=False).reshape(beside["noise"].shape)
+            beside["noise"] = beside["noise"] + (noise - beside["noise"]) / (step + 1)
         added = self._added(beside["noise"]) @ rng.standard_normal(len(theta))
         return (1.0 - h * friction) * beside["momentum"] + added
 
