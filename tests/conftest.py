@@ -35,29 +35,38 @@ _EMPTY = b"\x89PNG", '<svg xmlns="http://www.w3.org/2000/svg"/>'
 _NEVER_THOROUGH = re.compile(
     "enumerat|negative_control|resum|bit_for_bit|cuts_|a_cut_|chunk_borders_leave|one_chain|counting"
 )
-"""Tests whose names hold one of these are in the first tier, all of their cases."""
+"""Tests whose names hold one of these are in the first tier, with one of their cases or more."""
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Takes the mark `thorough` from the cases that its `but` keeps in the first tier: a number, the first so
     many of the test's; a text, those whose names hold it; a tuple, those of each.
     """
-    numbers = collections.Counter()
+    numbers, moved = collections.Counter(), {}
     for item in items:
         mark = item.get_closest_marker("thorough")
         if mark is None:
             continue
         test, _, case = item.nodeid.partition("[")
-        if _NEVER_THOROUGH.search(test):
-            raise pytest.UsageError(
-                f"{test}: this kind is never thorough; remove the mark or rename the test"
-            )
         kept = mark.kwargs.get("but", ())
         kept = kept if isinstance(kept, tuple) else (kept,)
         number, numbers[test] = numbers[test], numbers[test] + 1
-        if any(number < one if isinstance(one, int) else one in case for one in kept):
+        stays = any(number < one if isinstance(one, int) else one in case for one in kept)
+        if stays:
             item.own_markers.remove(mark)
+        moved[test] = moved.get(test, True) and not stays
+    whole = not any("::" in path for path in config.args)  # else cases that stay may not have been asked for
+    for test in moved if whole else ():
+        if moved[test] and _NEVER_THOROUGH.search(test):
+            raise pytest.UsageError(
+                f"{test}: a test of this kind keeps a case in the first tier; name it: thorough(but=...)"
+            )
+
+
+def pytest_collection_finish():
+    """What has been imported stays: collecting garbage need not look at it again."""
+    gc.freeze()
 
 
 def _not_saved(figure):

@@ -144,6 +144,7 @@ for d, step in enumerate(1e-6 * np.eye(2)):
 """
 
 
+@pytest.mark.thorough
 def test_the_slopes_of_the_text_are_those_of_the_density(tmp_path):
     (source,) = (block for block in BLOCKS if "def slopes" in block)
     (tmp_path / "ext_slopes.py").write_text(source)
@@ -223,7 +224,20 @@ def test_what_a_package_must_change_is_one_line(copy, tmp_path, old, new, text):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_code_that_is_loaded_late_is_held_to_the_same(copy, tmp_path):
+@pytest.mark.thorough(but="refused")
+@pytest.mark.parametrize(
+    ("change", "code", "text"),
+    [
+        pytest.param(
+            lambda kernel: kernel.replace("metropolis, ", "metropoli, "),
+            2,
+            "imports metropoli from flyrun.extend",
+            id="refused",
+        ),
+        pytest.param(lambda kernel: as_of_the_last_version(kernel), 0, "", id="served"),
+    ],
+)
+def test_code_that_is_loaded_late_is_held_to_the_same(copy, tmp_path, change, code, text):
     """A class that names a kernel of its own, which keeps the command line quick."""
     head, _, body = EXAMPLE.read_text().partition('@unsaved(workspace=("work",))')
     config = "from typing import ClassVar\n\nfrom flyrun.extend import ThetaUpdate, option, setting\n\n\n"
@@ -234,14 +248,10 @@ def test_code_that_is_loaded_late_is_held_to_the_same(copy, tmp_path):
     with open(site / "flyrun_barker.py", "a") as file:
         file.write('\n\nBarker.kernel = "barker_kernel"\n')
     kernel = head[: head.index("@option")] + '@unsaved(workspace=("work",))' + body
-    for source, code, text in (
-        (kernel.replace("metropolis, ", "metropoli, "), 2, "imports metropoli from flyrun.extend"),
-        (as_of_the_last_version(kernel), 0, ""),
-    ):
-        (site / "barker_kernel.py").write_text(source)
-        done = copy.flyrun(site, *ARM, "executor.workers=1", "fresh=true")
-        assert done.returncode == code, done.stderr
-        assert text in done.stderr
+    (site / "barker_kernel.py").write_text(change(kernel))
+    done = copy.flyrun(site, *ARM, "executor.workers=1")
+    assert done.returncode == code, done.stderr
+    assert text in done.stderr
 
 
 def test_digests_follow_names_to_where_they_lie(tmp_path, monkeypatch):

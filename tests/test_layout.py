@@ -3,13 +3,19 @@
 import ast
 import importlib
 from collections import Counter
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import FunctionType, ModuleType
 
 import flyrun
 
 PACKAGE = Path(flyrun.__file__).parent
+
+
+@cache  # each test of the house reads all of it
+def parsed(file):
+    """The tree of a Python file."""
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def imports(tree, whole="flyrun"):
@@ -29,7 +35,7 @@ def arrows(root, whole=None):
     found, whole = {}, whole or root.name
     for file in sorted(root.rglob("*.py")):
         here = file.relative_to(root).parts[0].removesuffix(".py")
-        for _, name in imports(ast.parse(file.read_text()), whole):
+        for _, name in imports(parsed(file), whole):
             other = name.removeprefix(f"{whole}.").partition(".")[0]
             if name.startswith(f"{whole}.") and other != here:
                 found.setdefault(here, set()).add(other)
@@ -65,7 +71,7 @@ def file_arrows(root, whole=None):
         names[".".join([whole, *(part for part in parts if part != "__init__")])] = file
     found = {}
     for name, file in names.items():
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(file)):
             wanted = []
             if isinstance(node, ast.ImportFrom) and node.module:
                 each = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -158,10 +164,10 @@ def test_who_stands_above_whom():
         assert not found.get(below, set()) & above, below
 
 
-def late(source):
+def late(source, tree):
     """(line, text) of imports inside functions whose line, or the one above, does not say `# late`."""
     lines = source.splitlines()
-    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     for node in (node for function in functions for node in ast.walk(function)):
         said = isinstance(node, (ast.Import, ast.ImportFrom)) and lines[node.lineno - 2 : node.lineno]
         if said and not any("# late" in line for line in said):
@@ -172,10 +178,11 @@ def test_what_is_imported_late_says_why():
     silent = [
         f"{file.relative_to(PACKAGE).as_posix()}:{line}: {text}"
         for file in PACKAGE.rglob("*.py")
-        for line, text in late(file.read_text(encoding="utf-8"))
+        for line, text in late(file.read_text(encoding="utf-8"), parsed(file))
     ]
     assert silent == []
-    assert list(late("def f():\n    import numpy"))
+    text = "def f():\n    import numpy"
+    assert list(late(text, ast.parse(text)))
 
 
 def undocumented(module):

@@ -1,4 +1,4 @@
-"""Two tiers of tests: what `thorough` moves into the second, what it may not; the minutes by folder."""
+"""Two tiers of tests: what `thorough` moves into the second, what stays; the minutes by folder."""
 
 import re
 from types import SimpleNamespace
@@ -10,6 +10,7 @@ from tests.conftest import pytest_collection_modifyitems
 from tools.minutes import main
 
 ROOT = conf_dir().parent
+WHOLE = SimpleNamespace(args=["tests"])
 
 
 def thorough(nodeid, **arguments):
@@ -34,7 +35,7 @@ def thorough(nodeid, **arguments):
 )
 def test_cases_that_but_names_stay_in_the_first_tier(but, kept):
     items = [thorough(f"tests/test_x.py::test_y[{case}]", **but) for case in "abc"]
-    pytest_collection_modifyitems(items)
+    pytest_collection_modifyitems(WHOLE, items)
     assert [item.name[-2] for item in items if not item.own_markers] == kept
 
 
@@ -46,9 +47,15 @@ def test_cases_that_but_names_stay_in_the_first_tier(but, kept):
         "tests/x/test_y.py::test_a_killed_run_resumes",
     ],
 )
-def test_what_proves_exactness_is_never_in_the_second_tier(name):
-    with pytest.raises(pytest.UsageError, match=f"{name}: this kind is never thorough; remove the mark"):
-        pytest_collection_modifyitems([thorough(name)])
+def test_what_proves_exactness_keeps_a_case_in_the_first_tier(name):
+    items = [thorough(f"{name}[{case}]", but="b") for case in "abc"]
+    pytest_collection_modifyitems(WHOLE, items)
+    assert [item.name[-2] for item in items if not item.own_markers] == ["b"]
+    for case, but in (("", {}), ("[a]", {"but": "b"}), ("[a]", {"but": 0})):
+        with pytest.raises(pytest.UsageError, match=f"{name}: a test of this kind keeps a case"):
+            pytest_collection_modifyitems(WHOLE, [thorough(name + case, **but)])
+    # one case that is asked for by its name says nothing of the others
+    pytest_collection_modifyitems(SimpleNamespace(args=[f"{name}[a]"]), [thorough(f"{name}[a]", but="b")])
 
 
 def test_ci_runs_the_first_tier_and_then_the_rest_once():

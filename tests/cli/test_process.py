@@ -68,6 +68,7 @@ def test_nothing_heavy_is_imported(line, heavy):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("words", "text"),
     [

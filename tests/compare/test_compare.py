@@ -106,6 +106,7 @@ def test_equivalence_is_two_of_scipys_one_sided_tests():
     assert math.isnan(equivalence((3.0, math.nan), (4.0, 1.0), [1, 5], 2.0))
 
 
+@pytest.mark.thorough
 def test_equal_runs_seldom_get_a_verdict():
     # 400 pairs of equal runs with 12 comparisons each: at level 0.05 at most 5 % of them, 20 ± 4.4
     rng = np.random.default_rng(0)
@@ -128,6 +129,7 @@ def simulated(rng, mean_a, mean_b, sd, metrics=12, seeds=5):
     return [one.verdict for one in judged(found, 0.05)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_runs_a_fifth_apart_are_never_the_same(seeds):
     rng = np.random.default_rng(1)
@@ -137,6 +139,7 @@ def test_runs_a_fifth_apart_are_never_the_same(seeds):
     assert verdicts.count("undecided") > 0.3 * len(verdicts)
 
 
+@pytest.mark.thorough
 def test_runs_just_beyond_the_margin_are_seldom_the_same():
     # at the margin's edge each `same` is wrong with probability at most 0.05: of 2,400 at most 120 ± 11
     rng = np.random.default_rng(2)

@@ -47,7 +47,7 @@ def composed(words, monkeypatch, by_hydra):
     return compose_job(words)
 
 
-@pytest.mark.thorough(but="toy_flymc")
+@pytest.mark.thorough(but="words2-toy_flymc")
 @pytest.mark.parametrize("name", ["toy_flymc", "opv_robust", "potts_mgpmh"])
 @pytest.mark.parametrize(
     "words", [[], ["protocol=default", "executor=dask"], ["protocol=smoke", "fresh=true"]]
@@ -376,6 +376,7 @@ def test_what_an_included_experiment_says_of_a_group_stands_for_each_option(tmp_
     assert "prior.scale=-7" in refused.stderr
 
 
+@pytest.mark.thorough(but="words0")
 @pytest.mark.parametrize(
     ("content", "text"),
     [
@@ -434,6 +435,7 @@ def test_a_sampler_takes_only_the_settings_that_it_has():
     assert with_sampler(arm, "hmc", metric="hessian").sampler.metric == "hessian"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("line", "text"),
     [

@@ -118,6 +118,7 @@ def test_what_is_improbable_is_refused_and_each_remedy_works(name):
     assert count == helps, found
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["thousands", "zeros", "missing", "64 bits"])
 def test_the_same_in_quotes_compressed_in_pieces_and_by_other_signs(name, monkeypatch):
     """What a column is taken for does not depend on how its file is read."""

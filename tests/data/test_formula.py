@@ -70,6 +70,7 @@ STATES = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough(but=12)
 @pytest.mark.parametrize("text", STATES)
 def test_what_each_function_knows_returns_from_json(text, rows):
     read = formula.read(text, list(rows))
@@ -185,6 +186,7 @@ def plainly(odd, values, text):
     return read, again.columns(table, "rows")
 
 
+@pytest.mark.thorough(but=12)
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("text", ["`{}`", "sex * `{}`", "bs(`{}`, df=4) + log1p(`{}`)", "I(`{}` ** 2):sex"])
 def test_a_column_in_backticks_is_that_column_whatever_its_name(name, text):

@@ -48,6 +48,7 @@ def test_the_same_molecules_are_held_out_at_all_times(every, held_out):
     )
 
 
+@pytest.mark.thorough
 def test_no_descriptor_is_another_or_nearly_a_combination_of_others(every):
     assert len(set(descriptors.QM9)) == len(set(descriptors.CEP)) == 57
     moments = every.features.T @ every.features / len(every.features)

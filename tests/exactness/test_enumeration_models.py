@@ -112,6 +112,7 @@ def _cases(problem):
     return itertools.product(_bounds(problem), _thetas(problem[-1]))
 
 
+@pytest.mark.thorough(but="softmax]")
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_joint_summed_over_brightness_is_the_posterior(name):
     problem = PROBLEMS[name]
@@ -123,6 +124,7 @@ def test_the_joint_summed_over_brightness_is_the_posterior(name):
         assert np.logaddexp.reduce(joint) == pytest.approx(log_density(full, theta)[0], abs=1e-12)
 
 
+@pytest.mark.thorough(but="softmax]")
 @pytest.mark.parametrize("name", sorted(PROBLEMS.keys() - {"softmax, whole numbers"}))
 def test_gradients_kept_and_proposed_are_those_of_the_density(name):
     problem = PROBLEMS[name]
@@ -161,6 +163,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.thorough(but="softmax-")
 @pytest.mark.parametrize("make", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_brightness_kernels_leave_their_conditional_invariant(name, make, monkeypatch):
@@ -187,6 +190,7 @@ def test_brightness_kernels_leave_their_conditional_invariant(name, make, monkey
         np.testing.assert_allclose(pi @ matrix, pi, atol=1e-15)
 
 
+@pytest.mark.thorough(but="softmax]")
 @pytest.mark.parametrize("name", ["softmax", "softmax, whole numbers"])
 def test_gauge_along_a_shift_of_all_classes_the_posterior_is_the_prior(name):
     problem = PROBLEMS[name]

@@ -39,6 +39,7 @@ EXACT = {
 }
 
 
+@pytest.mark.thorough(but=("two-valued", "general-gibbs", "general-mgpmh"))
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_pi_is_left_invariant(name, graph, monkeypatch):
@@ -57,6 +58,7 @@ def test_pi_is_left_invariant(name, graph, monkeypatch):
         np.testing.assert_allclose(flow, flow.T, atol=1e-16)
 
 
+@pytest.mark.thorough(but="mgpmh")
 @pytest.mark.parametrize("name", ["mgpmh", "poisson_gibbs"])
 def test_what_is_missing_shrinks_as_larger_batches_are_followed(name, monkeypatch):
     interpret(monkeypatch)
@@ -79,6 +81,7 @@ def test_superposed_minibatch_has_the_transitions_of_the_faithful_one(monkeypatc
     np.testing.assert_allclose(faithful, superposed, atol=missing + missing_too)
 
 
+@pytest.mark.thorough(but="two-valued")
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_local_minibatch_is_biased_unless_it_takes_all_factors(graph, monkeypatch):
     interpret(monkeypatch)
@@ -117,6 +120,7 @@ class OneByOne(Planted):
         return self.paths.choose(probabilities)
 
 
+@pytest.mark.thorough(but="two-valued")
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_min_gibbs_with_a_biased_estimate_samples_its_tilted_law(graph, monkeypatch):
     """Theorem 1: x ∝ E e^ε, here by one pick of a factor, all of whose estimates are followed."""
@@ -170,6 +174,7 @@ def _exponentiated_twice(kernel, rng, graph, x, i):
     return acceptance
 
 
+@pytest.mark.thorough(but="two-valued")
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_negative_control_energies_exponentiated_twice(graph, monkeypatch):
     interpret(monkeypatch)
@@ -222,6 +227,7 @@ def _extended(kernel, graph, most):
     return matrix, joint
 
 
+@pytest.mark.thorough(but="two-valued")
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_min_gibbs_leaves_the_joint_of_x_and_estimate_invariant(graph, monkeypatch):
     interpret(monkeypatch)
@@ -232,6 +238,7 @@ def test_min_gibbs_leaves_the_joint_of_x_and_estimate_invariant(graph, monkeypat
     np.testing.assert_allclose(joint @ matrix, joint, atol=1e-15)
 
 
+@pytest.mark.thorough(but="two-valued")
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_double_min_leaves_the_joint_of_x_and_estimate_invariant(graph, monkeypatch):
     interpret(monkeypatch)
@@ -257,6 +264,7 @@ def _law(drawn, graph, x, i, u, most, planted=Planted):
     return law, zeta
 
 
+@pytest.mark.thorough(but="two-valued")
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_the_estimate_exponentiated_has_mean_exp_energy(graph, monkeypatch):
     interpret(monkeypatch)
@@ -269,6 +277,7 @@ def test_the_estimate_exponentiated_has_mean_exp_energy(graph, monkeypatch):
         assert exp(zeta) - rest <= mean <= exp(zeta) + 1e-9
 
 
+@pytest.mark.thorough(but="two-valued")
 @pytest.mark.parametrize("name", ["two-valued", "repelling"])
 def test_faithful_and_superposed_estimates_have_one_law(name, monkeypatch):
     interpret(monkeypatch)

@@ -91,7 +91,7 @@ def test_negative_control_one_constant_for_both_levels_fails():
     bound = local_bound(problem, RADIUS["logistic"], slack=2.0)[0]
     base = two_bases(problem, bound)
     level = base._replace(beyond=base.beyond._replace(constant=base.within.constant))
-    _, draws = _draws("logistic", "hmc", "per datum", bound, level)
+    _, draws = _draws("logistic", "random walk", "implicit", bound, level)
     assert np.abs(z_scores(draws.theta, problem)).max() > LEVEL
 
 
@@ -99,7 +99,7 @@ def test_negative_control_local_bounds_used_beyond_fail():
     problem = toy()
     narrow = local_bound(problem, 0.1)[0]
     wide = narrow._replace(region=narrow.region._replace(square=np.inf))
-    _, draws = _draws("logistic", "hmc", "per datum", wide)
+    _, draws = _draws("logistic", "random walk", "implicit", wide)
     assert np.abs(z_scores(draws.theta, problem)).max() > LEVEL
 
 
@@ -119,6 +119,7 @@ def _on_the_way(target, theta, gradient):
     data_gradient(target, theta, gradient)
 
 
+@pytest.mark.thorough(but="logistic")
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_joint_summed_over_brightness_is_the_posterior_on_both_sides(name):
     problem = PROBLEMS[name]()

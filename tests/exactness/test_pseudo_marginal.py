@@ -68,6 +68,7 @@ def _kernel(rule):
     return made._replace(rule=rule)
 
 
+@pytest.mark.thorough(but="0.1")
 @pytest.mark.parametrize(("q", "weighed"), [(0.1, True), (0.05, True), (0.1, False)])
 def test_moments_are_the_posteriors_unless_brightness_goes_unweighed(q, weighed):
     rule = pseudo_marginal(q, N)

@@ -72,6 +72,7 @@ def test_chain_has_the_exact_moments(name, model, arm):
     assert draws.accepted.mean() > 0.2
 
 
+@pytest.mark.thorough(but="elliptical")
 @pytest.mark.parametrize("name", ["elliptical slice", "independence"])
 def test_any_shape_is_exact(name):
     far = reference_at(np.array([0.8, 0.2]), np.array([[2.0, 0.5], [0.5, 3.0]]))
@@ -79,6 +80,7 @@ def test_any_shape_is_exact(name):
     assert np.abs(z_scores(draws.theta, PROBLEMS["logistic"])).max() < LEVEL
 
 
+@pytest.mark.thorough(but="hmc")
 @pytest.mark.parametrize("name", ["elliptical slice", "hmc"])
 def test_negative_control_a_reference_that_is_not_the_base_fails(name):
     """What the target has over its own Gaussian is not what it has over another."""
@@ -89,6 +91,7 @@ def test_negative_control_a_reference_that_is_not_the_base_fails(name):
     assert np.abs(z_scores(draws.theta, problem)).max() > 2 * LEVEL
 
 
+@pytest.mark.thorough(but="hmc")
 @pytest.mark.parametrize(
     "name", [pytest.param("mala", marks=pytest.mark.slow), "hmc", "elliptical slice", "independence"]
 )

@@ -80,6 +80,7 @@ def test_weighted_draws_are_of_the_posterior_by_quadrature():
     assert np.abs((w @ found.x / w.sum() - mean) / sd).max() > error
 
 
+@pytest.mark.thorough
 def test_a_table_and_its_shards_have_one_posterior(table):
     pytest.importorskip("pyarrow")
     for number, part in table.groupby(table.index // 200):
@@ -101,6 +102,7 @@ def test_a_weight_of_two_is_two_rows(table):
     assert (np.abs(one["mean"] - other["mean"]) < 0.1 * one["sd"]).all()
 
 
+@pytest.mark.thorough
 def test_predictions_comparisons_and_checks_are_of_the_mean(table):
     made = flyrun.fit(table, FORMULA, model="beta")
     mean, new = made.predict(table), made.predict(table, kind="response")
@@ -118,6 +120,7 @@ def test_predictions_comparisons_and_checks_are_of_the_mean(table):
     assert sum(checks["distribution"]["observed"]) == pytest.approx(1.0, abs=0.02)
 
 
+@pytest.mark.thorough
 def test_each_row_left_out_is_as_by_quadrature(table):
     few = table[:25]
     made = flyrun.fit(few, "y ~ 1", model="beta")

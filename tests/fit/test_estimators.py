@@ -56,6 +56,7 @@ def table():
     }
 
 
+@pytest.mark.thorough(but="logistic")
 @pytest.mark.parametrize("model", ["logistic", "softmax", "ordinal"])
 def test_a_classifier_is_the_fit_of_its_table(table, model):
     x, targets = table

@@ -97,6 +97,7 @@ def test_what_scripts_are_told(tmp_path, monkeypatch, capsys, refused):
     assert printed.err.startswith("flyrun: error: ")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("name", "chains"), [("breast_cancer", False), ("breast_cancer", True), ("wine", True)]
 )

@@ -136,6 +136,7 @@ def test_a_crossed_factor_is_integrated_out_in_closed_form() -> None:
     assert found.x.shape[1] == posterior.size == 2 + 3 + 4
 
 
+@pytest.mark.thorough(but="logistic")
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_are_those_of_the_integral(name: str) -> None:
     """Of few small groups: log weights and those by fine even grids differ by a constant alone."""

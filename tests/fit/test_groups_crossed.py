@@ -48,6 +48,7 @@ def right(posterior: CrossedPosterior, x: np.ndarray) -> float:
     return dense(alone, x[:h]) + prior
 
 
+@pytest.mark.thorough(but="negative_binomial")
 @pytest.mark.parametrize("name", ["logistic", "negative_binomial"])
 def test_weights_are_those_of_the_integral(name: str) -> None:
     posterior = crossed(name)

@@ -123,6 +123,7 @@ def _few_draws(monkeypatch):
     monkeypatch.setattr(row_weights, "_BY_CHAINS", 2_000)
 
 
+@pytest.mark.thorough(but="logistic")
 @pytest.mark.parametrize("model", ["logistic", "probit", "poisson", "negative_binomial", SLOW])
 def test_weights_by_few_rows_are_those_by_all_rows(tmp_path, model):
     n = 4_000 if model == "student_t" else 1_000  # of fewer rows the tails of the noise are known too little

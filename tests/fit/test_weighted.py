@@ -84,6 +84,7 @@ def quadrature(made):
     return w @ x, np.sqrt(w @ (x - w @ x) ** 2)
 
 
+@pytest.mark.thorough(but="logistic")
 @pytest.mark.parametrize("name", ["logistic", "binomial", "poisson"])
 def test_draws_are_of_the_posterior_by_quadrature(name):
     made, _ = simulated(name, 15, 2, np.random.default_rng(3), 1.5)
@@ -107,6 +108,7 @@ def _about(found):
     return found.proposal.centre[None], found.proposal.root
 
 
+@pytest.mark.thorough(but=("logistic", "softmax"))
 @pytest.mark.parametrize("name", names())
 def test_few_rows_a_draw_weigh_as_all_rows_do(name):
     made, _ = simulated(name, 1500, 4, np.random.default_rng(5), 0.5)
@@ -202,6 +204,7 @@ def test_draws_of_many_coefficients_are_not_wasted():
     assert weighted_draws.by_all_rows(made, heavy, rng, len(found.x)).effective < 0.75 * near
 
 
+@pytest.mark.thorough
 def test_few_rows_move_the_proposal_before_the_draws_that_count():
     """200 rows of 20 columns: the posterior's moments are not those of its mode."""
     made, _ = simulated("gamma", 200, 20, np.random.default_rng(6), 0.3)
@@ -237,6 +240,7 @@ def test_weights_that_would_read_too_many_rows_are_refused_before_they_do():
     assert drawn(np.inf, weighted_draws.never).rate == pytest.approx(refused.rate, rel=0.02)
 
 
+@pytest.mark.thorough
 def test_few_rows_a_draw_serve_where_events_are_rare():
     """22 of 20,000: far out the second order says nothing of rows, and a wide t goes there."""
     rng = np.random.default_rng(0)
@@ -369,6 +373,7 @@ def test_what_fit_gives_is_calibrated(name):
     assert covers(u)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("name", "rows"), [("negative_binomial", 40), ("student_t", 20), ("gaussian", 40)])
 def test_without_weights_it_would_not_be(name, rows):
     assert uniform(ranks(name, unweighted, rows=rows)) < LEVEL
@@ -397,6 +402,7 @@ def test_rare_events_stay_rare_under_a_wide_prior_of_the_intercept_alone(sd, low
     assert low < predicted / 0.006 < high
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["ordinal", "softmax"])
 def test_draws_a_fifth_too_narrow_would_not_be(name):
     assert not covers(ranks(name, lambda made, rng: unweighted(made, rng, 0.8)))

@@ -30,6 +30,7 @@ def _bound_at(bound, eta):
     return values, slopes
 
 
+@pytest.mark.thorough
 def test_likelihood_slopes_and_curvature():
     eta = 2.0 * RNG.standard_normal((60, 1))
     values, slopes = _at(eta)

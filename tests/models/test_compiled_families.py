@@ -238,7 +238,7 @@ def test_a_sampler_that_moves_coefficients_alone_is_refused(tmp_path, counts):
         _method(tmp_path, "sampler=sgld")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough(but="random_walk")
 @pytest.mark.parametrize("sampler", ["hmc", "elliptical_slice", "pcn", "random_walk"])
 def test_steps_shaped_by_bounds_that_a_family_lacks_are_refused_with_a_remedy(tmp_path, counts, sampler):
     """It ended in an AttributeError: 'Compiled' object has no attribute 'map_bound'."""

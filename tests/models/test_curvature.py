@@ -17,7 +17,7 @@ MODELS = {
 }
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but="logistic")
 @pytest.mark.parametrize("name", MODELS)
 def test_curvature_is_the_slopes_change(name):
     module, model = MODELS[name]
@@ -33,7 +33,7 @@ def test_curvature_is_the_slopes_change(name):
     np.testing.assert_allclose(module.curvature(model, eta), numeric, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MODELS)
 def test_expected_pseudo_likelihood_is_the_mean_over_small_variations(name):
     module, model = MODELS[name]

@@ -163,7 +163,7 @@ def _mass_beyond(n_data, separation, radius):
     return mass_beyond(bound, precision), mass_beyond(alone, precision), beyond
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("n_data", "loose"), [(300, 200.0), (10_000, 10.0)])
 def test_no_more_of_the_posterior_lies_beyond_the_border_than_is_proved(n_data, loose):
     proved, _, beyond = _mass_beyond(n_data, 1.0, 4.0)

@@ -144,6 +144,7 @@ def test_negative_controls_half_the_range_or_the_curvature_alone_is_no_bound():
     )
 
 
+@pytest.mark.thorough
 def test_the_mass_beyond_is_proved_to_be_little_among_many_data():
     model, features, region, _ = _problem(9.0, 40_000)
     bound, _ = within(softmax, model, features, region)

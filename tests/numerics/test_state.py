@@ -29,9 +29,11 @@ def test_workspace_stays_out_and_comes_back_empty():
 SWEEPS = {"implicit": [], "explicit": ["brightness.order=without_replacement"], "per_datum": []}
 
 
+@pytest.mark.thorough(but="random_walk-implicit")
 @pytest.mark.parametrize("name", SWEEPS)
-def test_chunks_with_any_brightness_update_are_one_chain(name, tmp_path):
-    words = ["dataset=mnist_7v9", "dataset.limit=800", "model=logistic", "sampler=mala", "bound=map"]
+@pytest.mark.parametrize("sampler", ["random_walk", "mala"])  # which keeps values; which keeps slopes too
+def test_chunks_with_any_brightness_update_are_one_chain(name, sampler, tmp_path):
+    words = ["dataset=mnist_7v9", "dataset.limit=800", "model=logistic", f"sampler={sampler}", "bound=map"]
     words += ["protocol.init=map", "protocol.iterations=200", "protocol.burn_in=100"]
     words += [f"brightness={name}", *SWEEPS[name]]
     _cut(words, tmp_path)

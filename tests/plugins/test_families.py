@@ -118,6 +118,7 @@ def test_they_run_beside_a_chain_in_one_table(copy, site):
     assert "all 5 cells cached" in run(copy, site)
 
 
+@pytest.mark.thorough
 def test_an_arena_ranks_them_without_knowing_them(copy, site):
     (site / "mine/experiment/toys.yaml").write_text(EXPERIMENT + "arena: true\n")
     words = ["dataset.n_data=10000", "prior=gaussian", "prior.scale=1"]
@@ -135,7 +136,7 @@ def test_an_arena_ranks_them_without_knowing_them(copy, site):
 @pytest.mark.parametrize(
     ("name", "iterations"),
     [
-        pytest.param("newton", 2500, id="newton"),  # a second or two after the first checkpoint
+        pytest.param("newton", 1500, id="newton"),  # a second after the first checkpoint
         pytest.param("toy_importance", 5000, id="toy_importance", marks=pytest.mark.slow),
     ],
 )

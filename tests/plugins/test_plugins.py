@@ -86,6 +86,7 @@ def test_another_packages_sampler_runs_like_flyruns_own(copy, site):
     assert "sampler.step" in copy.flyrun(site, *ARM, "sampler.stepp=1").stderr
 
 
+@pytest.mark.thorough
 def test_an_edit_of_any_of_its_modules_changes_keys_and_cache(copy, site):
     """A digest holds all that decides: the module itself, one that it imports, one that its distribution's
     files list, a package beside it."""

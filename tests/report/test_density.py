@@ -27,6 +27,7 @@ def truth(tmp_path_factory):
     return mixture.truth(bind(arm, tmp_path_factory.mktemp("setup"), needs_map=False))
 
 
+@pytest.mark.thorough
 def test_distances_of_what_is_known(truth):
     """Of the posterior itself 0; of half of it, one mode doubled, what that mode lacks; of nothing 1."""
     one = truth.density * (truth.points[:, 1] < 0) / truth.mass

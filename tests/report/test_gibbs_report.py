@@ -17,8 +17,6 @@ from flyrun.experiments.report.sections import long_run as gibbs_reference
 from tests.in_process import flyrun
 from tests.stored import write_three_arms
 
-pytestmark = pytest.mark.figures
-
 SWEEPS, BURN_IN, VARIABLES = 400, 100, 16
 
 

@@ -340,6 +340,7 @@ def test_another_packages_section_stands_at_its_place(tmp_path, monkeypatch, as_
     assert pickle.loads(pickle.dumps(own)) is own  # as it goes to a worker
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("points", "code", "reason"),
     [

@@ -104,6 +104,7 @@ def test_numbers_in_sentences_have_a_widest_form():
     assert words.lines("R-hat is {{ x | spec('.2f') }}.", x=math.inf) == ["R-hat is inf."]
 
 
+@pytest.mark.thorough
 def test_a_run_whose_chains_never_move_has_a_report(tmp_path):
     options = ["dataset=toy_2d", "model=logistic", "bound=none", "brightness=none", "sampler=random_walk"]
     options += ["sampler.step=1e12", "protocol.init=prior", "protocol.iterations=60", "protocol.burn_in=10"]

@@ -97,6 +97,7 @@ def test_a_failing_cell_does_not_stop_the_others(tmp_path, unbroken, screen, mon
     assert_same(draws_of(again.run_dir), unbroken)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_cell_out_of_memory_is_marked_and_goes_on_later(tmp_path, unbroken, screen, monkeypatch, workers):
     monkeypatch.setenv("FAKE_FAULT", "memory:one:0:700")
@@ -244,6 +245,7 @@ def test_a_damaged_posterior_runs_again(tmp_path, stopped, unbroken, screen):
     assert "one: run seed 0: posterior.nc is not as it was written" in str(screen)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["posterior.nc", "cell.json", "done"])
 def test_a_finished_cell_cut_short_runs_again_alone(tmp_path, unbroken, screen, name):
     run(fakes.make_job(tmp_path), None, fakes.prepare)

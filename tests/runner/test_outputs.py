@@ -20,6 +20,7 @@ def kinds(stream):
     return [event["event"] for event in events(stream)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_events_of_a_run(tmp_path, workers):
     stream = io.StringIO()

@@ -20,6 +20,7 @@ def found(tmp_path_factory):
         return {(row["method"], row["m"]): row for row in costs.rows(COUNTED)}
 
 
+@pytest.mark.thorough
 def test_what_is_kept_and_done_in_a_step(found):
     """d = 3, b = 10: m particles and weights; mean and covariance; a pair of all particles for kernels."""
     for m in (50, 200):

@@ -33,7 +33,7 @@ def _found(model, features, prior_module=gaussian_prior, first=None):
     return found, find_modes(student_t, model, features, penalty, normaliser, found)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("prior_module", [gaussian_prior, laplace_prior])
 @pytest.mark.parametrize("side", [1, -1])
 def test_two_planes_are_two_modes_from_whichever_is_first(side, prior_module):

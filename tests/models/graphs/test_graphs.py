@@ -177,7 +177,7 @@ def test_shares_of_numbered_factors(case):
                     assert factor_share(case.graph, f, x, i, u) * mass == pytest.approx(value)
 
 
-@pytest.mark.thorough(but="potts sparse")
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_rows_add_up_to_local_energies(case):
     bounds = case.graph.bounds
@@ -232,6 +232,7 @@ def test_constants_of_the_papers_models():
     assert np.all(kernel[edges[:, 0], edges[:, 1]] == np.exp(-1.5))
 
 
+@pytest.mark.thorough
 def test_edge_tables_of_many_variables_need_no_memory_and_their_values_are_as_by_chance():
     graph = edge_tables(50_000, 10, 1.0, 0.0, 3)
     first, masses = contract.rows(graph)

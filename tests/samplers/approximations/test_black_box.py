@@ -136,6 +136,7 @@ def test_any_prior_is_a_sum_over_coordinates(tmp_path, prior):
     assert np.isfinite(_end(method, 20)["covariance"]).all()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("sampler", ["advi", "bbvi"])
 def test_costs(tmp_path, sampler):
     words = (sampler, "sampler.draws=4")
@@ -152,6 +153,7 @@ def test_costs(tmp_path, sampler):
     assert method.estimates(method.init(0))["density"].shape[0] == 3
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     "words",
     [

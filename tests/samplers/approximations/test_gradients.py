@@ -113,6 +113,7 @@ def test_broken_ones_are_not(broken):
     assert np.abs(z_scores(broken)).max() > 10
 
 
+@pytest.mark.thorough
 def test_the_control_variates_bias_is_of_the_order_of_one_over_the_draws():
     exact, bias = SMALL.exact(*AT), {}
     for n_draws in (5, 20):

@@ -54,6 +54,7 @@ def test_the_slope_is_the_bounds(tmp_path, words):
         assert slope[k, d] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-3, abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_the_authors_optimiser_climbs_to_where_the_slope_is_none(tmp_path):
     """Of the centres at their variances, and of these: L-BFGS on all rows; a step of Adam leaves slopes."""
     words = ("sampler=npv", "sampler.optimiser=lbfgs", "sampler.components=5", "sampler.batch=40")

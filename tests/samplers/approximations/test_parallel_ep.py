@@ -30,6 +30,7 @@ def _end(method, n, seed=0):
     return method.result(method.advance(method.init(seed), n)[0])
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "more", [(), ("stale=2", "damping=0.7"), ("moments=control",), ("moments=mcmc", "draws=4000", "shards=2")]
 )
@@ -94,7 +95,7 @@ def test_shards_are_exact_where_the_likelihood_is_gaussian(tmp_path, stale):
     np.testing.assert_allclose(state["linear"], linear, rtol=1e-8)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("more", "rounds"), [((), 4), (("stale=3",), 14), (("damping=0.5",), 25)])
 def test_shards_come_to_what_ep_comes_to(tmp_path, more, rounds):
     loop = method_of(tmp_path, "sampler=ep", words=LARGE)

@@ -124,7 +124,7 @@ class AsPrinted(Sep):
         return self.prior_precision + share * (precision - self.prior_precision), share * linear
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("copies", [1, 20])
 def test_on_copies_of_a_row_it_is_expectation_propagation(tmp_path, copies):
     index = np.zeros(copies, int)
@@ -175,6 +175,7 @@ def test_a_constant_step_leaves_its_noise_and_an_average_one_over_root_passes(tm
     assert error(12, "sampler.rate=0.2", "sampler.average=0") * np.sqrt(12) > 1.6
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("sampler", "loop"), [(KL, "kl_gaussian"), (SEP, "ep"), (SVI, "jaakkola_jordan")])
 def test_control_variates_take_the_noise_away(tmp_path, sampler, loop):
     truth = _end(_method(tmp_path, loop, words=LARGE), 30)

@@ -44,6 +44,7 @@ def test_weights_have_the_densities_ratio_for_their_mean(rate, growth):
         assert abs(queries.mean() - rate) < 4 * np.sqrt(rate / N)
 
 
+@pytest.mark.thorough
 def test_queries_grow_as_the_power_of_the_squared_distance():
     queries = _weights(0.3, 1.0)[2]
     # |z|²/2 is exponential in two dimensions, and rate·max(1, |z|²/2) has this mean
@@ -117,7 +118,7 @@ MORE = [
 ]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "more", MORE, ids=["ep", "laplace", "jaakkola_jordan", "t", "mean_field", "streamed", "path"]
 )
@@ -185,6 +186,7 @@ def _beside_gold(tmp_path, words, name, approximation, n):
     return off, plain, weight.sum() ** 2 / (weight @ weight)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("words", "name", "approximation", "n"),
     [

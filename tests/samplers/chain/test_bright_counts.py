@@ -28,6 +28,7 @@ def _never(brightness, rng, target, theta):
         darken(target, 0)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -70,6 +71,7 @@ KINDS = {
 }
 
 
+@pytest.mark.thorough(but="implicit")
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_report_marks_chains_that_light_nothing_and_no_others(tmp_path, monkeypatch, kind, broken):
@@ -81,6 +83,7 @@ def test_a_report_marks_chains_that_light_nothing_and_no_others(tmp_path, monkey
     assert ("brightness=explicit brightness.fraction=1" in page) == broken
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_report_holds_pseudo_marginal_chains_to_the_same(tmp_path, monkeypatch, broken):
     """Their broken twin forgets the density of the proposed brightness: θ and z sit where few are bright."""

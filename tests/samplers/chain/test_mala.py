@@ -53,6 +53,7 @@ def test_the_step_is_tuned_to_accept_057_and_then_frozen():
     assert draws.accepted.mean() == pytest.approx(0.57, abs=0.03)
 
 
+@pytest.mark.thorough
 def test_a_density_that_is_not_a_number_is_an_error():
     # in the prior: rows, here whole numbers, would be others that could hold it, and compiled for anew
     broken = full_target(PROBLEM._replace(prior=PROBLEM.prior._replace(scale=np.nan)), True)

@@ -264,6 +264,7 @@ def test_particles_are_mixed_by_their_weights_and_without(tmp_path):
 # ---- what the runner relies on
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("name", ARMS)
 @pytest.mark.parametrize("batches", ["epochs", "replacement"])
 def test_cuts_do_not_matter(tmp_path, name, batches):

@@ -73,6 +73,7 @@ def after_an_epoch(tmp_path, learn=None):
     return state["lam"], beta + sum(seen), 3 * beta + by_word
 
 
+@pytest.mark.thorough
 def test_an_epoch_at_one_over_t_leaves_the_prior_and_all_counts(tmp_path):
     lam, from_counts, by_word = after_an_epoch(tmp_path)
     np.testing.assert_allclose(lam, from_counts, rtol=0, atol=1e-11)
