@@ -63,6 +63,7 @@ def test_features_by_numpy_alone(rows, stored):
     )
 
 
+@pytest.mark.thorough
 def test_cached_features_have_the_same_bits(rows, config, fresh_cache):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(feature_cache, "principal_scores", lambda *_: pytest.fail("computed again"))

@@ -103,6 +103,7 @@ def test_negative_control_every_trajectory_accepted():
     assert np.abs(z_scores(np.array(draws), PROBLEM)).max() > LEVEL
 
 
+@pytest.mark.thorough
 def test_the_energy_error_of_a_step_falls_with_its_cube():
     """As a second-order integrator's does: for as many steps half as long, an eighth, here within ×1.5."""
     losses = []

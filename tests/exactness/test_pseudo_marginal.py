@@ -54,6 +54,7 @@ def _error(bound, rule):
     return np.abs(after - pi).max()
 
 
+@pytest.mark.thorough(but="untuned")
 @pytest.mark.parametrize(("bound", "q"), [("map", 0.5), ("untuned", 0.1)])
 def test_a_step_leaves_the_joint_of_theta_and_brightness_invariant(bound, q):
     assert _error(BOUNDS[bound], pseudo_marginal(q, 3)) < 1e-15

@@ -72,7 +72,7 @@ def test_chain_has_the_exact_moments(name, model, arm):
     assert draws.accepted.mean() > 0.2
 
 
-@pytest.mark.thorough(but="elliptical")
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["elliptical slice", "independence"])
 def test_any_shape_is_exact(name):
     far = reference_at(np.array([0.8, 0.2]), np.array([[2.0, 0.5], [0.5, 3.0]]))

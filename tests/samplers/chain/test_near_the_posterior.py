@@ -31,6 +31,7 @@ def test_negative_control_laplaces_proposals_all_accepted_do_not(tmp_path):
     assert np.abs((found - mean) / np.sqrt(np.diag(covariance) / 80_000)).max() > 6
 
 
+@pytest.mark.thorough
 def test_proposals_from_ep_are_accepted_more_often_and_its_passes_count(tmp_path):
     methods = [method_of(tmp_path, *CHAIN, f"sampler.metric={one}") for one in ("hessian", "ep")]
     accepted = [one.advance(one.init(0), 4_000)[1]["accepted"].mean() for one in methods]

@@ -42,7 +42,7 @@ def _program(sampler, tmp_path, model=None, dataset=GRID, thin=2):
     return prepare(arm, tmp_path)
 
 
-@pytest.mark.thorough(but=("gibbs]", "systematic", "mgpmh", "double_min"))
+@pytest.mark.thorough(but=(2, "mgpmh", "double_min"))
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 def test_cut_anywhere_it_goes_on_bit_for_bit(sampler, tmp_path):
     program = _program(sampler, tmp_path)
