@@ -91,7 +91,7 @@ def test_negative_control_one_constant_for_both_levels_fails():
     bound = local_bound(problem, RADIUS["logistic"], slack=2.0)[0]
     base = two_bases(problem, bound)
     level = base._replace(beyond=base.beyond._replace(constant=base.within.constant))
-    _, draws = _draws("logistic", "random walk", "implicit", bound, level)
+    _, draws = _draws("logistic", "hmc", "per datum", bound, level)
     assert np.abs(z_scores(draws.theta, problem)).max() > LEVEL
 
 
@@ -99,7 +99,7 @@ def test_negative_control_local_bounds_used_beyond_fail():
     problem = toy()
     narrow = local_bound(problem, 0.1)[0]
     wide = narrow._replace(region=narrow.region._replace(square=np.inf))
-    _, draws = _draws("logistic", "random walk", "implicit", wide)
+    _, draws = _draws("logistic", "hmc", "per datum", wide)
     assert np.abs(z_scores(draws.theta, problem)).max() > LEVEL
 
 
