@@ -84,6 +84,7 @@ def test_marginals_and_meters_of_a_chain():
     assert np.all(draws.accepted == 1.0)
 
 
+@pytest.mark.thorough
 def test_same_seed_same_chain_wherever_it_is_cut():
     graph = GRAPHS["two-valued"]
     kernel, whole = SAMPLERS["double"](graph), empty_sweeps(60, 3)

@@ -95,6 +95,7 @@ def test_the_number_of_widenings_is_bounded_and_shared_at_random():
     assert len(asked) == 1
 
 
+@pytest.mark.thorough
 def test_every_evaluation_is_metered_and_the_start_is_not():
     target = full_target(PROBLEM)
     kernel = slice.build(SimpleNamespace(width=0.05, most_widenings=20), 2)
@@ -108,6 +109,7 @@ def test_every_evaluation_is_metered_and_the_start_is_not():
         assert extra == 2 or (extra in (0, 1) and widened >= 1)
 
 
+@pytest.mark.thorough
 def test_width_is_tuned_to_a_balance_of_widening_and_narrowing():
     kernel = slice.build(SimpleNamespace(width=None, most_widenings=100), 2)
     sample(full_target(PROBLEM), kernel, NoBrightness(), [0, 0], 1, 3, burn_in=4000)
@@ -122,6 +124,7 @@ def test_width_is_tuned_to_a_balance_of_widening_and_narrowing():
     assert costs[tuned] == min(costs.values())
 
 
+@pytest.mark.thorough
 def test_without_stepping_out_the_width_is_tuned_all_the_same():
     kernel = slice.build(SimpleNamespace(width=None, most_widenings=0), 2)
     draws = sample(full_target(PROBLEM), kernel, NoBrightness(), [0, 0], 20_000, 3, burn_in=4000)
@@ -129,6 +132,7 @@ def test_without_stepping_out_the_width_is_tuned_all_the_same():
     assert np.abs(z_scores(draws.theta, PROBLEM)).max() < 4.0
 
 
+@pytest.mark.thorough
 def test_a_density_that_turns_nan_raises_and_does_not_loop():
     rows = PROBLEM.features.rows.copy()
     rows[3, 0] = np.nan
