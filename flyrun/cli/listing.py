@@ -20,14 +20,7 @@ from flyrun.experiments.config.catalogue import (
     plural,
 )
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import (
-    SCHEMAS,
-    did_you_mean,
-    flat,
-    listing,
-    show,
-    typed_fields,
-)
+from flyrun.ground.schema import SCHEMAS, did_you_mean, flat, listing, show, typed_fields
 
 
 def list_text(kind: str | None = None, folders: Sequence[str | Path] = ()) -> str:

@@ -10,14 +10,7 @@ import numpy as np
 
 from flyrun.families import domains, gamma, poisson
 from flyrun.families.family import Auxiliary, Derivatives, Family, LogGamma
-from flyrun.ground.numerics.special import (
-    Numbers,
-    digamma,
-    log_gamma,
-    sigmoid,
-    softplus,
-    trigamma,
-)
+from flyrun.ground.numerics.special import Numbers, digamma, log_gamma, sigmoid, softplus, trigamma
 
 
 def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:

@@ -4,14 +4,7 @@ import importlib
 from typing import Any, ClassVar, Literal
 
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import (
-    SCALE,
-    SCHEMAS,
-    Choice,
-    chosen_by,
-    option,
-    setting,
-)
+from flyrun.ground.schema import SCALE, SCHEMAS, Choice, chosen_by, option, setting
 
 
 class Model(Choice):

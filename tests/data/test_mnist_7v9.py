@@ -160,7 +160,5 @@ def test_fingerprint_is_the_stored_files(rows, config):
 
 
 def test_unknown_loader(config):
-    with pytest.raises(
-        ConfigError, match=r"its code, flyrun\.experiments\.data\.nonsense, is missing"
-    ):
+    with pytest.raises(ConfigError, match=r"its code, flyrun\.experiments\.data\.nonsense, is missing"):
         data.load(config(name="nonsense"))

@@ -17,14 +17,7 @@ from flyrun.ground.diagnostics.difference import equivalence, welch
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.page import render, words
 from flyrun.ground.page.metrics import mean_sd
-from flyrun.ground.page.render import (
-    NOTHING,
-    View,
-    escape_markdown,
-    markdown,
-    number,
-    plus_minus,
-)
+from flyrun.ground.page.render import NOTHING, View, escape_markdown, markdown, number, plus_minus
 from flyrun.ground.schema import flat, listing
 
 #: column -> heading, and whether more is better

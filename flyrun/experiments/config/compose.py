@@ -26,14 +26,7 @@ from flyrun.experiments.config.hydra_errors import one_line
 from flyrun.experiments.config.overrides import Entry, read, split, suggest
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.paths import conf_dir
-from flyrun.ground.schema import (
-    build,
-    did_you_mean,
-    keys,
-    listing,
-    schema,
-    show,
-)
+from flyrun.ground.schema import build, did_you_mean, keys, listing, schema, show
 
 _LISTS = {"smoke": "check", "full": "full"}  # of the experiment, that belong to a protocol
 _OF_ALL_ARMS = ("arms", "sweep", *_LISTS.values())

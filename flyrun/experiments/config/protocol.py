@@ -5,15 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import (
-    FREEDOM,
-    Choice,
-    Section,
-    option,
-    part,
-    setting,
-    show,
-)
+from flyrun.ground.schema import FREEDOM, Choice, Section, option, part, setting, show
 
 _MOST_SEEDS = 100_000  # each has a folder in every arm
 

@@ -10,15 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from flyrun.experiments.models.features import (
-    Features,
-    Model,
-    gram,
-    n_params,
-    predict,
-    predicted,
-    pulled,
-)
+from flyrun.experiments.models.features import Features, Model, gram, n_params, predict, predicted, pulled
 from flyrun.experiments.models.likelihood import log_likelihood
 from flyrun.ground.children import cores
 from flyrun.ground.numerics.compiled import jit

@@ -57,9 +57,7 @@ def read_scored(run_dir: Path) -> dict[str, Any]:
     return _read_json(run_dir / SCORED)
 
 
-def published(
-    info: dict[str, Any],
-) -> tuple[dict[str, dict[str, float]], str, dict[str, dict[str, Any]]]:
+def published(info: dict[str, Any]) -> tuple[dict[str, dict[str, float]], str, dict[str, dict[str, Any]]]:
     """The paper's values by arm, where they come from, and its settings; nothing when the run has none.
 
     The values travel in run.json ("reference"), or it names the file in results/reference that has them. They

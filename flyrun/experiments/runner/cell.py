@@ -129,9 +129,7 @@ def cells(job: Job) -> list[Cell]:
 
 
 def cell_key(
-    arm: Arm,
-    of: Callable[[Any], str] | None = None,
-    of_code: Callable[[tuple[str, ...]], str] | None = None,
+    arm: Arm, of: Callable[[Any], str] | None = None, of_code: Callable[[tuple[str, ...]], str] | None = None
 ) -> str:
     """12 hex digits: settings that the draws depend on, code, stored data, cells that the method reads.
 

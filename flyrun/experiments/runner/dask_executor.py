@@ -26,14 +26,7 @@ from flyrun.experiments.runner import store
 from flyrun.experiments.runner.cell import Task, cell_key
 from flyrun.experiments.runner.chunks import run_cell
 from flyrun.experiments.runner.events import Display
-from flyrun.experiments.runner.outcomes import (
-    RESTARTS,
-    Executor,
-    Outcome,
-    died,
-    failed,
-    gave_up,
-)
+from flyrun.experiments.runner.outcomes import RESTARTS, Executor, Outcome, died, failed, gave_up
 from flyrun.experiments.runner.work_left import finished
 from flyrun.ground import children, slurm
 from flyrun.ground.children import cores

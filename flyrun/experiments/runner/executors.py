@@ -20,14 +20,7 @@ from typing import Any
 from flyrun.experiments.runner.cell import Task
 from flyrun.experiments.runner.chunks import run_cell
 from flyrun.experiments.runner.events import Display
-from flyrun.experiments.runner.outcomes import (
-    RESTARTS,
-    Executor,
-    Outcome,
-    died,
-    failed,
-    gave_up,
-)
+from flyrun.experiments.runner.outcomes import RESTARTS, Executor, Outcome, died, failed, gave_up
 from flyrun.ground import slurm
 from flyrun.ground.children import as_here, cores, starting
 from flyrun.ground.errors import ConfigError

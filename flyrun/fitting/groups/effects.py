@@ -170,10 +170,7 @@ class _Density:
         every = np.arange(len(centre))
         at = centre[:, :1] + scale[:, :1] * _AT
         shape = (*self.root.shape[:2], -1)
-        grid = [
-            np.repeat(at, len(nodes), axis=1).reshape(shape),
-            slopes(every, at, nodes).reshape(shape),
-        ]
+        grid = [np.repeat(at, len(nodes), axis=1).reshape(shape), slopes(every, at, nodes).reshape(shape)]
         inside = self._at_nodes(grid).reshape(*at.shape, len(nodes))
         first = hull.draws(at.T, np.logaddexp.reduce(inside + logs, axis=-1).T, marginal, rng)
 

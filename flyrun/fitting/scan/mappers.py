@@ -49,12 +49,7 @@ class Mapper:
     """
 
     def __init__(
-        self,
-        run: Run,
-        kept: Kept,
-        say: Callable[[str], None],
-        show: Show = unseen,
-        row_bytes: float = 0.0,
+        self, run: Run, kept: Kept, say: Callable[[str], None], show: Show = unseen, row_bytes: float = 0.0
     ):
         self._run, self._kept, self._say, self._show, self._row_bytes = run, kept, say, show, row_bytes
         self.done, self.seconds, self.moved, self.kernels = 0, 0.0, 0, set[str]()

@@ -16,15 +16,7 @@ from flyrun.families.family import Family
 from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan import folds, pilot_rows, row_weights
-from flyrun.fitting.scan.block_sums import (
-    LEAST_SHARE,
-    AtEnds,
-    GramLook,
-    Intensity,
-    Products,
-    SumLook,
-    Sums,
-)
+from flyrun.fitting.scan.block_sums import LEAST_SHARE, AtEnds, GramLook, Intensity, Products, SumLook, Sums
 from flyrun.fitting.scan.encoded_rows import Encoding, RowsLook, Sample, scaled
 from flyrun.fitting.scan.pilot import Table
 from flyrun.fitting.scan.row_groups import tree

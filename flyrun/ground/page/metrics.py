@@ -6,14 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.ground.page.render import (
-    NOTHING,
-    View,
-    known,
-    measured,
-    plain,
-    spec,
-)
+from flyrun.ground.page.render import NOTHING, View, known, measured, plain, spec
 
 Row = dict[str, Any]
 

@@ -4,16 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from flyrun.experiments.config.sampler.base import Sampler, with_sampler
-from flyrun.ground.schema import (
-    FREEDOM,
-    SCALE,
-    SCHEMAS,
-    build,
-    chosen_by,
-    option,
-    setting,
-    typed_choices,
-)
+from flyrun.ground.schema import FREEDOM, SCALE, SCHEMAS, build, chosen_by, option, setting, typed_choices
 
 
 class Approximation(Sampler):

@@ -14,10 +14,7 @@ from flyrun.ground.page.figures import grid, legend_below, round_numbers
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LABELS = {
-    "workers": ("workers", "steps a round"),
-    "latency": ("latency, evaluations", "speedup"),
-}
+_LABELS = {"workers": ("workers", "steps a round"), "latency": ("latency, evaluations", "speedup")}
 
 
 def by_workers(run: Run, run_dir: Path) -> Any:

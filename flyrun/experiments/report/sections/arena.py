@@ -8,14 +8,7 @@ import numpy as np
 from flyrun.experiments.accuracy.posterior_errors import at_budget
 from flyrun.experiments.gold import store
 from flyrun.experiments.report.arena_curves import Z, curves, regimes
-from flyrun.experiments.report.arena_errors import (
-    MOST,
-    PASSES,
-    SHOWN,
-    errors_of,
-    held,
-    pool,
-)
+from flyrun.experiments.report.arena_errors import MOST, PASSES, SHOWN, errors_of, held, pool
 from flyrun.experiments.report.arms import ArmResult, Run
 from flyrun.experiments.report.metrics import k_hat, table
 from flyrun.experiments.report.section import Row, Section

@@ -13,15 +13,7 @@ import numpy as np
 
 from flyrun.experiments.config.arm import Arm
 from flyrun.experiments.models import passes
-from flyrun.experiments.models.factors import (
-    Factors,
-    Gaussian,
-    Projection,
-    Sites,
-    nodes,
-    root_of,
-    unsited,
-)
+from flyrun.experiments.models.factors import Factors, Gaussian, Projection, Sites, nodes, root_of, unsited
 from flyrun.experiments.models.features import BLOCK, predict
 from flyrun.experiments.models.likelihood import log_likelihood
 from flyrun.experiments.models.problem import Problem

@@ -14,14 +14,7 @@ import numpy as np
 
 from flyrun.experiments.models import passes
 from flyrun.experiments.models.base_density import Penalty
-from flyrun.experiments.models.factors import (
-    Factors,
-    Gaussian,
-    Gaussians,
-    Projection,
-    Sites,
-    touching,
-)
+from flyrun.experiments.models.factors import Factors, Gaussian, Gaussians, Projection, Sites, touching
 from flyrun.experiments.models.features import gram, n_params, pulled
 from flyrun.experiments.models.problem import Problem, log_priors
 from flyrun.experiments.models.shard_prior import priors_of

@@ -14,14 +14,7 @@ import numpy as np
 from flyrun.experiments import data
 from flyrun.experiments.models.hierarchy import Hierarchy, free_energy
 from flyrun.experiments.samplers.batches import batches_of
-from flyrun.experiments.samplers.method import (
-    Arm,
-    Facts,
-    Method,
-    Records,
-    State,
-    first_step,
-)
+from flyrun.experiments.samplers.method import Arm, Facts, Method, Records, State, first_step
 from flyrun.ground.numerics.state import generator, generator_state, seeded
 
 

@@ -8,14 +8,7 @@ import numpy as np
 from flyrun.experiments.models.graphs.gaussian_field import GaussianField
 from flyrun.experiments.samplers.hogwild import loop, theory
 from flyrun.experiments.samplers.hogwild.loop import redraw, run_rounds, team
-from flyrun.experiments.samplers.method import (
-    Arm,
-    Facts,
-    Method,
-    Records,
-    State,
-    first_step,
-)
+from flyrun.experiments.samplers.method import Arm, Facts, Method, Records, State, first_step
 from flyrun.ground.errors import DensityError
 from flyrun.ground.numerics.compiled import implements
 from flyrun.ground.numerics.state import arrays_of, generator, generator_state, seeded, with_arrays

@@ -22,16 +22,7 @@ from flyrun.ground.errors import ConfigError
 LABEL = "shares of random matrices"
 SWEEPS = (1, 2, 4, 8, 0)  # the last are infinitely many
 PROCESSORS = (2, 3, 4, 6)
-_NAMES = (
-    "dominant",
-    "dominant_stable",
-    "others",
-    "others_stable",
-    "stable",
-    "within",
-    "cross",
-    "monotone",
-)
+_NAMES = ("dominant", "dominant_stable", "others", "others_stable", "stable", "within", "cross", "monotone")
 
 
 def errors(precision: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -75,10 +75,7 @@ class Predictor(Method):
         off = np.exp(logs) @ means - process.test_target
         each = norm.logpdf(process.test_target, means, np.sqrt(variances + process.noise))
         density = logsumexp(logs[:, None] + each, axis=0).mean() - np.log(process.spread)
-        return {
-            f"{prefix}rmse": process.spread * np.sqrt(np.mean(off**2)),
-            f"{prefix}log_density": density,
-        }
+        return {f"{prefix}rmse": process.spread * np.sqrt(np.mean(off**2)), f"{prefix}log_density": density}
 
     def facts(self, state: State | None = None) -> Facts:
         """test_inputs, test_targets: of a function of one variable."""

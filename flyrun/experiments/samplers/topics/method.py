@@ -15,14 +15,7 @@ from flyrun.experiments.data.documents import Halves
 from flyrun.experiments.models import lda
 from flyrun.experiments.models.lda import Lda
 from flyrun.experiments.samplers.batches import batches_of
-from flyrun.experiments.samplers.method import (
-    Arm,
-    Facts,
-    Method,
-    Records,
-    State,
-    first_step,
-)
+from flyrun.experiments.samplers.method import Arm, Facts, Method, Records, State, first_step
 from flyrun.experiments.samplers.topics import search
 from flyrun.ground.numerics.batches import Batches
 from flyrun.ground.numerics.state import generator, generator_state, seeded
