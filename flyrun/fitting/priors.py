@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from flyrun.families.family import LogGamma
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import did_you_mean, listing, quoted
 from flyrun.tables.layout import INTERCEPT, Layout
@@ -107,6 +106,8 @@ def priors(layout: Layout, given: Sequence[Typed], scale: float, intercept: bool
 
 def auxiliary(posterior: "Posterior", layout: Layout) -> list[dict[str, Any]]:
     """The priors of a posterior's auxiliary numbers and of its groups', a row each, as a table to read."""
+    from flyrun.families.family import LogGamma  # late: SciPy, which help need not wait for
+
     table = []
     for k, number in enumerate(posterior.auxiliary):
         prior = number.prior

@@ -56,6 +56,7 @@ def test_completion_is_fast(monkeypatch):
     [
         ("import flyrun.cli", HEAVY),
         ("from flyrun.cli.main import main; main(['list'])", HEAVY),
+        ("from flyrun.cli.main import main; main(['--help'])", tuple({*HEAVY} - {"rich"})),
         (
             "import flyrun.fitting.engine",
             ("numba", "matplotlib", "xarray", "scipy.optimize", "hydra"),
