@@ -3,7 +3,7 @@
 import ast
 import re
 
-from tests.test_layout import PACKAGE
+from tests.test_layout import PACKAGE, parsed
 
 #: say nothing of what they hold
 EMPTY = {"found", "told", "made", "said", "own", "one", "words"}
@@ -12,9 +12,9 @@ _MOST_EMPTY, _LEAST_SHAPES, _MOST_ANY = 120, 0.9, 506
 _SHAPE = re.compile(r"\(\s*[^()\s,]+(?:\s*[-+·/*]\s*[^()\s,]+)*\s*,[^()]*\)")
 
 
-def empty_names(source):
+def empty_names(tree):
     """Names of EMPTY that a module binds: variables, parameters, errors."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else None
         name = node.arg if isinstance(node, ast.arg) else name
         name = node.name if isinstance(node, ast.ExceptHandler) else name
@@ -22,9 +22,9 @@ def empty_names(source):
             yield name
 
 
-def of_arrays(source):
+def of_arrays(tree):
     """(name, docstring) of documented functions that take or return arrays."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)):
             arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             hints = [argument.annotation for argument in arguments] + [node.returns]
@@ -32,31 +32,26 @@ def of_arrays(source):
                 yield node.name, text
 
 
-SOURCES = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def test_names_without_content_only_become_fewer():
-    assert sum(1 for source in SOURCES.values() for _ in empty_names(source)) <= _MOST_EMPTY
+    assert sum(1 for file in FILES for _ in empty_names(parsed(file))) <= _MOST_EMPTY
 
 
 def test_docstrings_of_functions_of_arrays_state_shapes():
-    silent = [
-        f"{file}: {name}"
-        for file, source in SOURCES.items()
-        for name, text in of_arrays(source)
-        if not _SHAPE.search(text)
-    ]
-    documented = sum(1 for source in SOURCES.values() for _ in of_arrays(source))
-    assert len(silent) <= (1 - _LEAST_SHAPES) * documented, silent
+    documented = [(file.name, *function) for file in FILES for function in of_arrays(parsed(file))]
+    silent = [(file, name) for file, name, text in documented if not _SHAPE.search(text)]
+    assert len(silent) <= (1 - _LEAST_SHAPES) * len(documented), silent
 
 
 def test_few_types_are_left_open():
-    assert sum(len(re.findall(r": Any\b", source)) for source in SOURCES.values()) <= _MOST_ANY
+    assert sum(len(re.findall(r": Any\b", file.read_text("utf-8"))) for file in FILES) <= _MOST_ANY
 
 
 def test_what_is_counted_is_seen():
     source = "def f(one: np.ndarray) -> float:\n    'Of numbers (n,).'\n    found = [own for own in one]\n"
-    assert sorted(empty_names(source)) == ["found", "one", "own"]
-    ((_, text),) = of_arrays(source)
+    assert sorted(empty_names(ast.parse(source))) == ["found", "one", "own"]
+    ((_, text),) = of_arrays(ast.parse(source))
     assert _SHAPE.search(text)
     assert not _SHAPE.search("Of numbers (all of them).")

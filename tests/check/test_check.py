@@ -181,6 +181,7 @@ def test_bad_calls_are_one_line(found, tmp_path, capsys, words, text):
     assert said.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_real_arms_repeat_and_a_changed_sampler_is_found(monkeypatch):
     first, again = measure.measure("toy_flymc"), measure.measure("toy_flymc")
     assert first == again

@@ -25,7 +25,7 @@ def run_to_its_table(name, words, folder, capsys):
     assert all(int(row["seeds"]) > 0 for row in rows)
 
 
-@pytest.mark.thorough(but="toy_flymc")
+@pytest.mark.thorough
 @pytest.mark.figures
 @pytest.mark.parametrize("name", FAST)
 def test_smoke_runs_an_experiment_to_its_table(name, tmp_path, capsys):

@@ -71,7 +71,7 @@ def interpret(monkeypatch) -> None:
     monkeypatch.setitem(alias.pick.methods, alias.Alias, _planted_pick)
     monkeypatch.setitem(alias.pick.methods, alias.Even, _planted_even_pick)
     for name, module in list(sys.modules.items()):
-        if name.startswith(("flyrun.samplers.", "tests.exactness.")):
+        if name.startswith(("flyrun.experiments.samplers.", "tests.exactness.")):
             for key, value in list(vars(module).items()):
                 if key == "poisson_count" and callable(value):
                     monkeypatch.setattr(module, key, _planted_count)

@@ -43,6 +43,7 @@ def test_the_stated_prior_scale_is_what_held_out_gives(tmp_path):
     assert not any("an end of" in line for line in program.notes())
 
 
+@pytest.mark.thorough
 def test_a_held_out_scale_at_the_end_of_its_grid_is_told_of(tmp_path):
     cut = _program(tmp_path, "prior.scale=held_out", "prior.grid=[0.2,0.5]", "dataset.limit=2000")
     assert "takes 0.5, an end of prior.grid: " in cut.notes()[0]

@@ -152,6 +152,7 @@ PROBLEM = {
 }
 
 
+@pytest.mark.thorough
 def test_another_packages_data_likelihood_and_prior_run_like_flyruns_own(copy, tmp_path):
     """What needed a fork: data, a likelihood with its bound under Firefly Monte Carlo, and a prior."""
     install(tmp_path, *(f"{group}s: {point}" for group, point in PROBLEM.items()), package="flyrun-quakes")

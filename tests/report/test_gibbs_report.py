@@ -98,6 +98,7 @@ def _tree(root, arm, info):
     return store.open_cell(root, arm, info["key"], info["seed"]).tree()
 
 
+@pytest.mark.thorough
 def test_figures_and_what_they_cost(run):
     root, _ = run
     names = {path.name for path in (root / "figures").iterdir()}

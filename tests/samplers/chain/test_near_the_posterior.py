@@ -70,6 +70,7 @@ def test_local_bounds_alone_bring_a_start_from_beyond_to_the_near_side_of_their_
     assert np.ptp(white / distances[:, None], axis=0).max() > 1.0  # each from its own side
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("thin", [1, 4])
 def test_every_iteration_tells_on_which_side_of_the_border_it_is(tmp_path, thin):
     words = ("sampler=hmc", "bound=local", "bound.mass_outside=0.5", "brightness=per_datum")

@@ -188,7 +188,7 @@ def test_a_prior_without_powers_has_its_density_raised(tmp_path, monkeypatch, wo
         # that of a Laplace prior is a convention
         curvature = posterior_curvature(part, problem) if family == "gaussian" else 0.0
         found.append((value - value[0], problem.fit.theta_map, curvature))
-        monkeypatch.delattr(f"flyrun.models.{family}_prior.power", raising=False)
+        monkeypatch.delattr(f"flyrun.experiments.models.{family}_prior.power", raising=False)
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
