@@ -35,7 +35,7 @@ def build(
     rows = fit["coefficients"]
     frame = pd.DataFrame(rows, columns=_columns(rows), dtype=object)
     with files.writing(folder):
-        drawn, left_out, _ = figures.drawn(page_figures.of(fit, info["title"]), folder, each)
+        drawn, left_out, _ = figures.drawn(page_figures.of(fit, info["title"]), folder / "figures", each)
         text = document.compose(
             info,
             [info],

@@ -43,7 +43,7 @@ def draw(
             for name, plot in section.figures.items():
                 by_sweep = name in section.by_sweep
                 plots[name] = partial(plot, arms if by_sweep else few, styles, title if by_sweep else some)
-    found, more, against = drawn(plots, folder, each)
+    found, more, against = drawn(plots, folder / "figures", each)
     return found, left_out + more, against
 
 

@@ -23,6 +23,7 @@ from flyrun.ground import environment, files, paths
 from flyrun.ground.children import Pool, cores
 from flyrun.ground.errors import StoreError
 from flyrun.ground.numerics import code_digest
+from flyrun.ground.run_files import read_run
 
 CELL_SUMMARY, ARM_SUMMARY = "summary.json", "diagnostics.json"
 SCORED = "scored.json"  # what draws of other tools are worth, by file (flyrun arena score)
@@ -33,10 +34,10 @@ Sections = tuple[Section, ...]
 
 def load(run_dir: Path, sections: Sections) -> Run:
     """Read a run's cells and summarise those that are done; raises StoreError without a run.json."""
-    info, stored = store.open_run(run_dir)
-    info["scored"] = read_scored(run_dir)
+    scored = {"scored": read_scored(run_dir)}
+    info = read_run(run_dir) | scored
     by_arm: dict[str, list[StoredCell]] = {arm["name"]: [] for arm in info["arms"]}
-    for cell in stored:
+    for cell in store.open_cells(run_dir, info):
         by_arm[cell.arm].append(cell)
     sections = served(info, sections)
     paper, source, theirs = published(info)

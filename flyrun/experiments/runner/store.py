@@ -203,16 +203,10 @@ def swept(info: dict[str, Any], axis: str) -> dict[str, Any]:
     return {name: one["point"] for name, one in origins.items() if one.get("axis") == axis}
 
 
-def open_run(run_dir: Path) -> tuple[dict[str, Any], list[StoredCell]]:
-    """A run's run.json, and every cell that it wants, arms in order, then seeds; raises as `read_run`."""
-    info = read_run(run_dir)
-    wanted = ((arm, int(seed)) for arm in info["arms"] for seed in arm["seeds"])
-    return info, [open_cell(Path(run_dir), arm["name"], arm["key"], seed) for arm, seed in wanted]
-
-
-def open_cells(run_dir: Path) -> list[StoredCell]:
-    """The cells alone."""
-    return open_run(run_dir)[1]
+def open_cells(run_dir: Path, info: dict[str, Any] | None = None) -> list[StoredCell]:
+    """Every cell that a run wants, arms in order, then seeds; raises as `read_run`. info: its run.json."""
+    wanted = ((arm, int(seed)) for arm in (info or read_run(run_dir))["arms"] for seed in arm["seeds"])
+    return [open_cell(Path(run_dir), arm["name"], arm["key"], seed) for arm, seed in wanted]
 
 
 def open_cell(run_dir: Path, arm: str, key: str, seed: int) -> StoredCell:

@@ -49,7 +49,10 @@ def new_figure(**settings: Any) -> Any:
 def drawn(
     plots: dict[str, partial], folder: Path, each: Callable[..., Iterable] = map
 ) -> tuple[dict[str, tuple[str, str]], list[str], list[str]]:
-    """As `draw`, of what draws each figure, by name."""
+    """Write each figure, by name, into a folder, as .png and .svg.
+
+    Returns name -> (caption, SVG text), why some are left out, and faults of some. each: `map`, or its like.
+    """
     texts, left_out, against = dict[str, tuple[str, str]](), list[str](), list[str]()
     outcomes = each(partial(_drawn_or_not, folder), plots.items())
     for (name, plot), (text, reason, found) in zip(plots.items(), outcomes, strict=True):
@@ -65,7 +68,7 @@ def _drawn_or_not(folder: Path, named: tuple[str, Callable[[], Any]]) -> tuple[s
     """A figure's SVG text, "" where there is none, why it is left out, if it is, and its faults."""
     name, plot = named
     try:
-        text, found = _drawn(plot, folder / "figures" / name)
+        text, found = _drawn(plot, folder / name)
         return text, "", found
     except FlyrunError as error:
         return "", f"figure {name} is left out: {error}.", []

@@ -22,7 +22,7 @@ def against_rows(run: Run, run_dir: Path) -> Any:
     """
     looks = styles_of(run.arms)
     figure, (axis,) = grid((6.4, 4.2), str(run.info.get("title") or ""))
-    cells = [cell for cell in open_cells(run_dir) if cell.state == "done"]
+    cells = [cell for cell in open_cells(run_dir, run.info) if cell.state == "done"]
     for arm in run.done:
         if (truth := truth_of(run, arm)) is None:
             continue

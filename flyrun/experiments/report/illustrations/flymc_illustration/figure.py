@@ -72,7 +72,9 @@ def trajectories(run: Run, run_dir: Path) -> Any:
 
     None before a Firefly cell is done.
     """
-    done = [cell for cell in store.open_cells(run_dir) if cell.state == "done" and _drawable(cell.info)]
+    done = [
+        cell for cell in store.open_cells(run_dir, run.info) if cell.state == "done" and _drawable(cell.info)
+    ]
     if not done:
         return None
     cell = done[0]
