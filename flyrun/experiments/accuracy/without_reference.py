@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from flyrun.experiments.config.arm import Arm
 from flyrun.experiments.gold import bdmc
 from flyrun.experiments.models.problem import Problem, bind, posterior_curvature, scores
 from flyrun.experiments.runner.store import StoredCell
@@ -55,7 +56,7 @@ def _bound(settings: dict[str, Any], folder: Path, needs_map: bool) -> tuple[Any
     return arm, bind(arm, folder, needs_map)
 
 
-def _root(arm: Any, problem: Problem, theta: np.ndarray) -> np.ndarray:
+def _root(arm: Arm, problem: Problem, theta: np.ndarray) -> np.ndarray:
     """R, (P, P), R Rᵀ the precision that whitens draws (M, P): the curvature at their mean, or their own."""
     try:
         return np.linalg.cholesky(posterior_curvature(arm, problem, theta.mean(axis=0)))

@@ -11,6 +11,7 @@ import threadpoolctl
 from llvmlite import binding
 
 from flyrun.experiments.config import catalogue
+from flyrun.experiments.config.arm import Arm, Job
 from flyrun.experiments.config.compose import compose_job, own_list
 from flyrun.experiments.runner import store
 from flyrun.experiments.runner.cell import cell_key, cells
@@ -56,7 +57,7 @@ def measure(experiment: str) -> dict[str, dict[str, Any]]:
         return {arm.name: asdict(_arm(arm, Path(folder), job)) for arm in job.arms}
 
 
-def _needed(arm: Any, seed: int, folder: Path, job: Any) -> tuple[StoredCell, ...]:
+def _needed(arm: Arm, seed: int, folder: Path, job: Job) -> tuple[StoredCell, ...]:
     """The cells that an arm reads at a seed, run. FlyrunError where one failed."""
     others = arm.sampler.needed_at(arm, seed)
     arms = tuple(replace(arm, protocol=replace(arm.protocol, seeds=(seed,))) for arm in others)
@@ -81,7 +82,7 @@ def machine() -> dict[str, str]:
     }
 
 
-def _arm(arm: Any, folder: Path, job: Any) -> Measured:
+def _arm(arm: Arm, folder: Path, job: Job) -> Measured:
     method = prepare(arm, folder)
     setup, draws = hashlib.sha256(), hashlib.sha256()
     add(setup, method.parts)

@@ -4,6 +4,7 @@ It is expanded about a position near the posterior's mode. About 0 its terms are
 times what is left of their differences where noise is small beside the data, or the data far from 0.
 """
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,9 @@ def collapse(bound: Any, model: Model, features: Features, centre: np.ndarray | 
     return form._replace(centre=np.array(centre, np.float64))
 
 
-def expected_bright(module: Any, bound: Any, model: Model, features: Features, theta: np.ndarray) -> float:
+def expected_bright(
+    module: ModuleType, bound: Any, model: Model, features: Features, theta: np.ndarray
+) -> float:
     """Σ_n (1 − B_n/L_n), how many data are bright on average at θ, (P,). One pass, N queries."""
     _enter(bound, theta)
 

@@ -6,6 +6,7 @@ k = K or K − 1 dimensions: expectations are Gauss–Hermite sums over Q^k node
 """
 
 from functools import cache
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,7 +103,7 @@ def root_of(variance: np.ndarray) -> np.ndarray:
 class Factors:
     """The likelihoods of some rows as functions of u, (n, k)."""
 
-    def __init__(self, module: Any, part: Any):
+    def __init__(self, module: ModuleType, part: Any):
         self.module, self.part = module, part
         self.basis = contrasts(part.n_predictors, getattr(module, "SHIFT_FREE", False))
 

@@ -9,6 +9,7 @@ under the Gaussian at the MAP. A datum of which Böhning's A leaves less E L̃ k
 parameters to few data, most do.
 """
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +84,7 @@ def bend_factor(ranges: np.ndarray) -> np.ndarray:
 
 
 def within(
-    module: Any, model: Model, features: Features, region: Ellipsoid
+    module: ModuleType, model: Model, features: Features, region: Ellipsoid
 ) -> tuple[LocalClasses, np.ndarray]:
     """Bounds tight at the region's centre, and E L̃_n, (N,), to second order. One pass."""
     n_classes, size = model.n_predictors, features.rows.shape[1]

@@ -6,6 +6,7 @@ float32 stay float32 where they lie.
 """
 
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -75,7 +76,7 @@ def compile_for(model: Model, features: Features) -> None:
     sums_over(model, features, np.arange(0), theta[None])
 
 
-def touching_bound(module: Any, model: Model, features: Features, theta: np.ndarray) -> Any:
+def touching_bound(module: ModuleType, model: Model, features: Features, theta: np.ndarray) -> Any:
     """The module's bounds tight at θ, (P,), made block by block: their one field is a row for every datum."""
 
     def work(block: slice) -> np.ndarray:
@@ -99,7 +100,7 @@ def values_and_slopes(model: Model, eta: np.ndarray) -> tuple[np.ndarray, np.nda
     return values, gradients
 
 
-def log_likelihoods(module: Any, model: Model, features: Features, thetas: np.ndarray) -> np.ndarray:
+def log_likelihoods(module: ModuleType, model: Model, features: Features, thetas: np.ndarray) -> np.ndarray:
     """Σ log L_n, (G,), at positions (G, P). N queries each, also by a model's own `sums`."""
     sums_of = getattr(module, "sums", None)
 
@@ -139,7 +140,7 @@ def _predicted_over(model, features, index, thetas, eta, values, slopes):
 
 
 def second_order_over(
-    module: Any, model: Model, features: Features, index: np.ndarray, thetas: np.ndarray
+    module: ModuleType, model: Model, features: Features, index: np.ndarray, thetas: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """∇ Σ log L_n, (G, P), over the data index, (n,), at positions (G, P), and minus its Laplacian, (G,).
 
@@ -155,7 +156,9 @@ def second_order_over(
     return gradient, bend.reshape(len(thetas), -1) @ (rows**2).sum(axis=1)
 
 
-def likelihoods(module: Any, model: Model, features: Features, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+def likelihoods(
+    module: ModuleType, model: Model, features: Features, theta: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """Every datum's log likelihood, (N,), its slopes in η_n, (N, K), and minus its second ones, (N, K, K).
 
     One pass, N queries; for few rows.
@@ -184,7 +187,9 @@ def predictor_variance(rows: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     return variance
 
 
-def slope(module: Any, model: Model, features: Features, theta: np.ndarray) -> tuple[float, np.ndarray]:
+def slope(
+    module: ModuleType, model: Model, features: Features, theta: np.ndarray
+) -> tuple[float, np.ndarray]:
     """Σ log L_n and its gradient, (P,), at θ. One pass, N queries."""
 
     def work(block: slice) -> tuple[float, np.ndarray]:
@@ -197,7 +202,7 @@ def slope(module: Any, model: Model, features: Features, theta: np.ndarray) -> t
     return float(value), gradient
 
 
-def look(module: Any, model: Model, features: Features, theta: np.ndarray) -> Look:
+def look(module: ModuleType, model: Model, features: Features, theta: np.ndarray) -> Look:
     """One pass at θ, (P,): N queries."""
     sizes = np.abs(theta)
 

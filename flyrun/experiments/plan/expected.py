@@ -8,10 +8,10 @@ s_n times a standard normal. No likelihood is evaluated beyond what sets the met
 
 from dataclasses import dataclass
 from math import factorial, sqrt
-from typing import Any
 
 import numpy as np
 
+from flyrun.experiments.config.arm import Arm
 from flyrun.experiments.models.problem import Problem, log_priors
 from flyrun.experiments.models.ranges import reach
 from flyrun.experiments.samplers.chain.setup import Setup
@@ -54,13 +54,13 @@ def _reaches(bounds, theta, proposal, here, there, out):
         out[g] = reach(bounds, theta[g], proposal[g], here[g], there[g])
 
 
-def expected(arm: Any, problem: Problem, seed: int = 0) -> list[Expected]:
+def expected(arm: Arm, problem: Problem, seed: int = 0) -> list[Expected]:
     """Of each exact method that the model serves, cheapest draw first. arm: its model and prior."""
     return _Planner(arm, problem, seed).all()
 
 
 class _Planner:
-    def __init__(self, arm: Any, problem: Problem, seed: int):
+    def __init__(self, arm: Arm, problem: Problem, seed: int):
         self.arm, self.problem = arm, problem
         self.setup, self.rng = Setup(arm, problem), np.random.default_rng(seed)
         self.n_data, size = len(problem.features.rows), len(problem.fit.theta_map)

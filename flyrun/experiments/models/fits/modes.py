@@ -7,7 +7,8 @@ posterior worth speaking of is then climbed on all rows. A column of which few r
 others: from each of these rows that the mode takes for an outlier all rows are climbed, fitted to it.
 """
 
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -51,7 +52,7 @@ class _Mode(NamedTuple):
 
 
 def find_modes(
-    module: Any, model: Model, features: Features, penalty: Penalty, normaliser: float, first: MapFit
+    module: ModuleType, model: Model, features: Features, penalty: Penalty, normaliser: float, first: MapFit
 ) -> Modes:
     """The modes that can be found, among them `first`, which is one: bit for bit where it is the highest.
 

@@ -8,7 +8,7 @@ A graph is a NamedTuple with a field `bounds`. Positions are int32 arrays: numba
 unsigned integers wraps without a word.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -35,6 +35,14 @@ class Bounds(NamedTuple):
     def largest_degree(self) -> int:
         """Δ, the most factors any variable has."""
         return int(self.degree.max(initial=0))
+
+
+class Graph(Protocol):
+    """A factor graph, however its factors are stored."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Sizes and maximum energies."""
 
 
 def make_bounds(sizes, degree, local, total: float, two_valued: bool, exclusive: bool) -> Bounds:

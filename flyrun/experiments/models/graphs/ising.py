@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.experiments.models.graphs import graph as graphs
-from flyrun.experiments.models.graphs.pair_factors import pair_bounds, pairs_of, weight_of_ones
+from flyrun.experiments.models.graphs.pair_factors import Pairs, pair_bounds, pairs_of, weight_of_ones
 from flyrun.experiments.models.graphs.potts import Potts
 from flyrun.ground.numerics.compiled import implements
 
@@ -17,12 +17,12 @@ from flyrun.ground.numerics.compiled import implements
 class Ising(NamedTuple):
     """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pair_factors.py."""
 
-    pairs: Any
+    pairs: Pairs
     field: np.ndarray  # (n,): Σ_j w_ij
     bounds: graphs.Bounds
 
 
-def ising(pairs: Any, n: int) -> Ising:
+def ising(pairs: Pairs, n: int) -> Ising:
     """Ising model of n variables over the given pairs, of weights w_ij = 2 β A_ij."""
     field = np.bincount(pairs.ends.ravel(), np.repeat(pairs.strength, 2), minlength=n)
     return Ising(pairs, field, pair_bounds(pairs, n, 2))

@@ -33,6 +33,9 @@ class SparsePairs(NamedTuple):
     strength: np.ndarray  # (F,)
 
 
+Pairs = DensePairs | SparsePairs
+
+
 def dense_pairs(weight: np.ndarray) -> DensePairs:
     """All pairs, from a symmetric (n, n) matrix of which the diagonal is not used."""
     weight = np.array(weight, np.float64)
@@ -54,14 +57,14 @@ def sparse_pairs(n: int, ends: np.ndarray, strength: np.ndarray) -> SparsePairs:
     return SparsePairs(first, neighbour, np.tile(strength, 2)[order], repulsion, ends, strength)
 
 
-def pairs_of(data: Any, scale: float) -> DensePairs | SparsePairs:
+def pairs_of(data: Any, scale: float) -> Pairs:
     """Factors with the data's weights times `scale`: of every pair for a Grid, of those listed for Edges."""
     if data.weight.ndim == 2:
         return dense_pairs(scale * data.weight)
     return sparse_pairs(data.n, data.ends, scale * data.weight)
 
 
-def pair_bounds(pairs: DensePairs | SparsePairs, n: int, n_values: int) -> Bounds:
+def pair_bounds(pairs: Pairs, n: int, n_values: int) -> Bounds:
     """Bounds of a graph of such factors."""
     sizes = np.full(n, n_values)
     masses = np.abs(pairs.strength)
@@ -70,7 +73,7 @@ def pair_bounds(pairs: DensePairs | SparsePairs, n: int, n_values: int) -> Bound
     return make_bounds(sizes, degree, local, masses.sum(), True, bool((pairs.strength >= 0).all()))
 
 
-def pair_rows(pairs: DensePairs | SparsePairs, n: int) -> tuple[np.ndarray, np.ndarray]:
+def pair_rows(pairs: Pairs, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of maximum energies: (n + 1,) where each begins, and M of its factors in the order of r."""
     if isinstance(pairs, SparsePairs):
         return pairs.first, np.abs(pairs.weight)

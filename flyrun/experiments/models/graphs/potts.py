@@ -6,6 +6,7 @@ import numpy as np
 
 from flyrun.experiments.models.graphs import graph as graphs
 from flyrun.experiments.models.graphs.pair_factors import (
+    Pairs,
     bin_weights,
     neighbour_of,
     pair_bounds,
@@ -21,11 +22,11 @@ from flyrun.ground.numerics.compiled import implements
 class Potts(NamedTuple):
     """ζ(x) = Σ_{i<j} φ_ij; a negative weight repels, see pair_factors.py."""
 
-    pairs: Any
+    pairs: Pairs
     bounds: graphs.Bounds
 
 
-def potts(pairs: Any, n: int, n_values: int) -> Potts:
+def potts(pairs: Pairs, n: int, n_values: int) -> Potts:
     """Potts model of n variables with D = n_values over the given pairs."""
     return Potts(pairs, pair_bounds(pairs, n, n_values))
 

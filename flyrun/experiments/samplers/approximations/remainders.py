@@ -7,7 +7,7 @@ variance is about e^{κ²/λ} − 1, κ = Σ sd_q r_n, which falls as 1/√N.
 """
 
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from flyrun.experiments.models.factors import Factors, Gaussian, Projection, Sit
 from flyrun.experiments.models.features import BLOCK, predict
 from flyrun.experiments.models.likelihood import log_likelihood
 from flyrun.experiments.models.problem import Problem
-from flyrun.ground.numerics.alias import alias_table, pick
+from flyrun.ground.numerics.alias import Alias, Even, alias_table, pick
 from flyrun.ground.numerics.compiled import inline_jit, outer_jit
 from flyrun.ground.numerics.poisson_count import poisson_count
 from flyrun.ground.numerics.rows import first_dot
@@ -34,7 +34,7 @@ class Remainders(NamedTuple):
     linear: np.ndarray  # ν, (N, k)
     constant: np.ndarray  # c, (N,)
     probability: np.ndarray  # p, (N,)
-    table: Any  # draws n by it
+    table: Alias | Even  # draws n by it
     basis: np.ndarray  # C, (K, k)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.experiments.config.sampler import gibbs as options
-from flyrun.experiments.models.graphs.graph import energy_change, visits
+from flyrun.experiments.models.graphs.graph import Graph, energy_change, visits
 from flyrun.experiments.samplers.gibbs import single_site
 from flyrun.experiments.samplers.gibbs.mgpmh import minibatch, propose_energies
 from flyrun.experiments.samplers.gibbs.min_gibbs import begin_with_estimate
@@ -31,14 +31,14 @@ class DoubleMin(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: options.DoubleMin, graph: Any) -> DoubleMin:
+def build(config: options.DoubleMin, graph: Graph) -> DoubleMin:
     """Kernel with mean batches λ₁ = config.batch·L² and λ₂ = config.second_batch·Ψ²."""
     first = config.batch * graph.bounds.largest_local**2 or config.batch
     second = config.second_batch * graph.bounds.total**2 or config.second_batch
     return double_min(graph, first, second, config.estimator)
 
 
-def double_min(graph: Any, first: float, second: float, method: str = "auto") -> DoubleMin:
+def double_min(graph: Graph, first: float, second: float, method: str = "auto") -> DoubleMin:
     """Kernel with λ₁ = first, drawn faithfully, and λ₂ = second, drawn as method says; see `estimator`."""
     drawn = minibatch(graph, first, "faithful"), estimator(graph, second, method, "second_batch")
     return DoubleMin(*drawn, *single_site.room(graph))

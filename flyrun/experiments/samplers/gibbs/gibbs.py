@@ -1,11 +1,11 @@
 """Gibbs sampling (Geman & Geman 1984), one variable at a time: Algorithm 1 of De Sa et al. 2018."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from flyrun.experiments.config.sampler import gibbs as options
-from flyrun.experiments.models.graphs.graph import local_energies, visits
+from flyrun.experiments.models.graphs.graph import Graph, local_energies, visits
 from flyrun.experiments.samplers.gibbs import single_site
 from flyrun.ground.numerics.compiled import implements
 
@@ -21,7 +21,7 @@ class Gibbs(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: options.Gibbs, graph: Any) -> Gibbs:
+def build(config: options.Gibbs, graph: Graph) -> Gibbs:
     """Kernel for a graph; nothing to configure."""
     return Gibbs(*single_site.room(graph))
 

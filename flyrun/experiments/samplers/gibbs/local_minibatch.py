@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.experiments.config.sampler import gibbs as options
-from flyrun.experiments.models.graphs.graph import add_share, rows, visits
+from flyrun.experiments.models.graphs.graph import Graph, add_share, rows, visits
 from flyrun.experiments.samplers.gibbs import single_site
 from flyrun.experiments.samplers.gibbs.mgpmh import minibatch, propose_energies
 from flyrun.ground.errors import ConfigError
@@ -41,17 +41,17 @@ class LocalPoisson(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: options.LocalMinibatch, graph: Any) -> LocalMinibatch | LocalPoisson:
+def build(config: options.LocalMinibatch, graph: Graph) -> LocalMinibatch | LocalPoisson:
     """Kernel with B = config.batch factors an update, or so many on average at most."""
     return (local_poisson if config.batches == "poisson" else local_minibatch)(graph, config.batch)
 
 
-def local_poisson(graph: Any, batch: float) -> LocalPoisson:
+def local_poisson(graph: Graph, batch: float) -> LocalPoisson:
     """Kernel with λ = batch. ConfigError for λ ≤ 0."""
     return LocalPoisson(minibatch(graph, batch, "faithful"), *single_site.room(graph))
 
 
-def local_minibatch(graph: Any, batch: int) -> LocalMinibatch:
+def local_minibatch(graph: Graph, batch: int) -> LocalMinibatch:
     """Kernel with B = batch, or all of a variable's factors where it has fewer. ConfigError for B < 1."""
     if batch < 1:
         raise ConfigError(f"sampler.batch={batch}: must be a whole number at least 1, such as 40")

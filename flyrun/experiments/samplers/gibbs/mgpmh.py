@@ -11,11 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.experiments.config.sampler import gibbs as options
-from flyrun.experiments.models.graphs.graph import add_share, energy_change, local_energies, rows, visits
+from flyrun.experiments.models.graphs.graph import (
+    Graph,
+    add_share,
+    energy_change,
+    local_energies,
+    rows,
+    visits,
+)
 from flyrun.experiments.samplers.gibbs import single_site
 from flyrun.experiments.samplers.gibbs.poisson_estimator import check_batch
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.numerics.alias import alias_rows, pick
+from flyrun.ground.numerics.alias import Alias, Even, alias_rows, pick
 from flyrun.ground.numerics.compiled import implements, inlined
 from flyrun.ground.numerics.poisson_count import poisson_count
 
@@ -29,7 +36,7 @@ class Minibatch(NamedTuple):
     batch: float
     rate: float  # λ/L, or 0 where no factor has energy
     step: float  # L/λ
-    table: Any  # alias rows of the M_f
+    table: Alias | Even  # alias rows of the M_f
 
 
 class SuperposedMinibatch(NamedTuple):
@@ -39,7 +46,7 @@ class SuperposedMinibatch(NamedTuple):
     rate: float  # λ/L
 
 
-def minibatch(graph: Any, batch: float, method: str) -> Minibatch | SuperposedMinibatch:
+def minibatch(graph: Graph, batch: float, method: str) -> Minibatch | SuperposedMinibatch:
     """Proposal with mean batch λ. method: "faithful", "superposed" or "auto" (faithful: it is the faster)."""
     batch, largest = check_batch(batch), graph.bounds.largest_local
     rate = batch / largest if largest > 0.0 else 0.0
@@ -86,12 +93,12 @@ class Mgpmh(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: options.Mgpmh, graph: Any) -> Mgpmh:
+def build(config: options.Mgpmh, graph: Graph) -> Mgpmh:
     """Kernel with mean batch λ = config.batch·L²; config.estimator chooses how it is drawn."""
     return mgpmh(graph, config.batch * graph.bounds.largest_local**2 or config.batch, config.estimator)
 
 
-def mgpmh(graph: Any, batch: float, method: str = "auto") -> Mgpmh:
+def mgpmh(graph: Graph, batch: float, method: str = "auto") -> Mgpmh:
     """Kernel with mean batch λ = batch. Raises ConfigError, see `minibatch`."""
     return Mgpmh(minibatch(graph, batch, method), *single_site.room(graph))
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.experiments.config.sampler import gibbs as options
-from flyrun.experiments.models.graphs.graph import local_energies, total_energy, visits
+from flyrun.experiments.models.graphs.graph import Graph, local_energies, total_energy, visits
 from flyrun.experiments.samplers.gibbs import single_site
 from flyrun.experiments.samplers.gibbs.poisson_estimator import estimate, estimator, needs_energy
 from flyrun.ground.numerics.compiled import implements
@@ -28,12 +28,12 @@ class MinGibbs(NamedTuple):
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: options.MinGibbs, graph: Any) -> MinGibbs:
+def build(config: options.MinGibbs, graph: Graph) -> MinGibbs:
     """Kernel with mean batch λ = config.batch·Ψ²; config.estimator chooses how it is drawn."""
     return min_gibbs(graph, config.batch * graph.bounds.total**2 or config.batch, config.estimator)
 
 
-def min_gibbs(graph: Any, batch: float, method: str = "auto") -> MinGibbs:
+def min_gibbs(graph: Graph, batch: float, method: str = "auto") -> MinGibbs:
     """Kernel with mean batch λ = batch. Raises ConfigError, see `estimator`."""
     return MinGibbs(estimator(graph, batch, method), *single_site.room(graph, 3))
 

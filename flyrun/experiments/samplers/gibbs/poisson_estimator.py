@@ -12,13 +12,13 @@ is ζ, but E e^ε = (Σ_f (M_f/Ψ) e^(Ψφ_f/(B M_f)))^B is above e^ζ: MIN-Gibb
 """
 
 from math import log1p
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.experiments.models.graphs.graph import expect_factor, factor_masses, factor_share
+from flyrun.experiments.models.graphs.graph import Graph, expect_factor, factor_masses, factor_share
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.numerics.alias import alias_table, pick
+from flyrun.ground.numerics.alias import Alias, Even, alias_table, pick
 from flyrun.ground.numerics.compiled import implements, inlined
 
 _MOST = 1e12  # a step looks at so many factors for hours
@@ -32,7 +32,7 @@ class Faithful(NamedTuple):
     batch: float
     boost: float  # Ψ/λ
     top: float  # log(1 + Ψ/λ)
-    table: Any  # alias table of the M_f
+    table: Alias | Even  # alias table of the M_f
     picks: np.ndarray  # (AHEAD,) int64: workspace
     shares: np.ndarray  # (AHEAD,): workspace
 
@@ -50,7 +50,7 @@ class Biased(NamedTuple):
 
     batch: float  # B, a whole number
     step: float  # Ψ/B
-    table: Any  # alias table of the M_f
+    table: Alias | Even  # alias table of the M_f
     exact: bool = False
 
 
@@ -65,7 +65,7 @@ def check_batch(batch: float, what: str = "batch") -> float:
     return float(batch)
 
 
-def estimator(graph: Any, batch: float, method: str, what: str = "batch") -> Faithful | Superposed | Biased:
+def estimator(graph: Graph, batch: float, method: str, what: str = "batch") -> Faithful | Superposed | Biased:
     """Estimator with mean batch λ = batch. method: "faithful", "superposed", "auto" (superposed if it can),
     "biased".
 

@@ -6,15 +6,15 @@ each draw kept with probability (λ/L + φ_f/M_f)/(λ/L + 1).
 """
 
 from math import log1p
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from flyrun.experiments.config.sampler import gibbs as options
-from flyrun.experiments.models.graphs.graph import add_log_share, current_share, rows, visits
+from flyrun.experiments.models.graphs.graph import Graph, add_log_share, current_share, rows, visits
 from flyrun.experiments.samplers.gibbs import single_site
 from flyrun.experiments.samplers.gibbs.poisson_estimator import check_batch
-from flyrun.ground.numerics.alias import alias_rows, pick
+from flyrun.ground.numerics.alias import Alias, Even, alias_rows, pick
 from flyrun.ground.numerics.compiled import implements
 from flyrun.ground.numerics.poisson_count import poisson_count
 
@@ -29,18 +29,18 @@ class PoissonGibbs(NamedTuple):
     rate: float  # λ/L
     boost: float  # L/λ
     top: float  # log(1 + L/λ)
-    table: Any  # alias rows of the M_f
+    table: Alias | Even  # alias rows of the M_f
     memory: single_site.SiteMemory
     energies: np.ndarray  # (D,): workspace
     weights: np.ndarray  # (D,): workspace
 
 
-def build(config: options.PoissonGibbs, graph: Any) -> PoissonGibbs:
+def build(config: options.PoissonGibbs, graph: Graph) -> PoissonGibbs:
     """Kernel with λ = config.batch·L²."""
     return poisson_gibbs(graph, config.batch * graph.bounds.largest_local**2 or config.batch)
 
 
-def poisson_gibbs(graph: Any, batch: float) -> PoissonGibbs:
+def poisson_gibbs(graph: Graph, batch: float) -> PoissonGibbs:
     """Kernel with λ = batch. Raises ConfigError for λ ≤ 0."""
     batch, largest = check_batch(batch), graph.bounds.largest_local
     boost = largest / batch

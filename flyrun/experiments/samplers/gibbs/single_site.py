@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.experiments.models.graphs.graph import total_energy
+from flyrun.experiments.models.graphs.graph import Graph, total_energy
 from flyrun.ground.numerics.compiled import inlined, jit
 
 
@@ -19,7 +19,7 @@ class SiteMemory(NamedTuple):
     actual: np.ndarray  # meter: factor values that this program looked at
 
 
-def room(graph: Any, n_arrays: int = 2) -> tuple[Any, ...]:
+def room(graph: Graph, n_arrays: int = 2) -> tuple[Any, ...]:
     """A memory of nothing known, nothing spent, and (D,) zeros n_arrays times, workspace."""
     memory = SiteMemory(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1))
     return memory, *(np.zeros(graph.bounds.n_values) for _ in range(n_arrays))

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.experiments.models.graphs.graph import local_energies
+from flyrun.experiments.models.graphs.graph import Graph, local_energies
 from flyrun.experiments.samplers.gibbs.single_site import draw_value
 from flyrun.experiments.samplers.hogwild import loop
 from flyrun.experiments.samplers.hogwild.graph_chain import GraphChain
@@ -17,7 +17,7 @@ from flyrun.ground.numerics.state import arrays_of, generator, generator_state, 
 class GraphField(NamedTuple):
     """A graph and room for a variable's conditional."""
 
-    graph: Any
+    graph: Graph
     energies: np.ndarray  # (D,): workspace
     weights: np.ndarray  # (D,): workspace
 

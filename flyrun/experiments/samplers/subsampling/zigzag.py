@@ -26,7 +26,7 @@ from flyrun.experiments.samplers.method import Arm, Records, State
 from flyrun.experiments.samplers.on_data import OnData
 from flyrun.ground import mapped
 from flyrun.ground.errors import DensityError
-from flyrun.ground.numerics.alias import alias_table, pick
+from flyrun.ground.numerics.alias import Alias, Even, alias_table, pick
 from flyrun.ground.numerics.compiled import jit, outer_jit
 from flyrun.ground.numerics.rows import add_row, row_dot
 from flyrun.ground.numerics.state import generator, generator_state, seeded
@@ -45,7 +45,7 @@ class Process(NamedTuple):
     pull: np.ndarray  # (P,)
     known: np.ndarray  # (N, 3): η̂, f'(η̂) and −f''(η̂)
     bounds: np.ndarray  # κ_n s_n, and for order 2 ½κ_n s_n², (N,)
-    table: Any  # draws n in proportion to that times Σ_i |x̃_ni|
+    table: Alias | Even  # draws n in proportion to that times Σ_i |x̃_ni|
     total: float
     datum: np.ndarray  # (1,) int64: workspace, as are the next
     eta: np.ndarray  # (1, 1)

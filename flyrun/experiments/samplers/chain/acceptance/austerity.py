@@ -5,18 +5,17 @@ Angelino, Johnson & Adams (2016), Algorithms 5 and 6, with the stop rule mended:
 one side of Student's distribution: ε ≥ ½ always stops after one batch and ε = 0 never before the last.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy.stats import t as student_t
 
 from flyrun.experiments.config import acceptance as options
 from flyrun.experiments.samplers.chain.acceptance.sequential import Sequential, target
+from flyrun.experiments.samplers.chain.setup import Setup
 
 __all__ = ["build", "target"]
 
 
-def build(config: options.Austerity, setup: Any) -> Sequential:
+def build(config: options.Austerity, setup: Setup) -> Sequential:
     """Batches of config.batch until |Λ̂ − ψ| ≥ t⁻¹_{m−1}(1 − ε)·s/√m·√((N − m)/(N − 1))."""
     return austerity(setup.n_data, config.batch, config.epsilon)
 

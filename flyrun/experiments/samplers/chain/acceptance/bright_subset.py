@@ -8,7 +8,7 @@ likelihoods: only refusals save. Biased for ε > 0.
 """
 
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student_t
@@ -16,6 +16,7 @@ from scipy.stats import t as student_t
 from flyrun.experiments.config import acceptance as options
 from flyrun.experiments.models.features import BLOCK
 from flyrun.experiments.samplers.chain.acceptance.rule import decide, probability
+from flyrun.experiments.samplers.chain.setup import Setup
 from flyrun.experiments.samplers.chain.targets.firefly import evaluate_bright, swap_bright
 from flyrun.experiments.samplers.chain.targets.target import keep, kept_log_data
 from flyrun.ground.numerics.compiled import copy_into, implements
@@ -31,7 +32,7 @@ class BrightSubset(NamedTuple):
     values: np.ndarray  # (BLOCK,): workspace
 
 
-def build(config: options.BrightSubset, setup: Any) -> BrightSubset:
+def build(config: options.BrightSubset, setup: Setup) -> BrightSubset:
     """The rule from its configuration (batch, epsilon)."""
     return bright_subset(setup.n_data, config.batch, config.epsilon)
 

@@ -9,17 +9,17 @@ place in δ. Mended: its c is min(b, N − m), not N − M. C_{θ,θ'}, left to 
 """
 
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
 from flyrun.experiments.config import acceptance as options
 from flyrun.experiments.samplers.chain.acceptance.sequential import Sequential, target
+from flyrun.experiments.samplers.chain.setup import Setup
 
 __all__ = ["build", "target"]
 
 
-def build(config: options.Confidence, setup: Any) -> Sequential:
+def build(config: options.Confidence, setup: Setup) -> Sequential:
     """Stages that begin at config.batch and grow by config.growth, with the inequality config.bound."""
     by_size = config.levels == "size"
     stages = setup.n_data, config.batch, config.growth

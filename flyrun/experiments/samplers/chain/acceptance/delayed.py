@@ -6,12 +6,13 @@ Taylor polynomial.
 """
 
 from math import exp
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from flyrun.experiments.config import acceptance as options
 from flyrun.experiments.samplers.chain.acceptance.rule import decide, metropolis
+from flyrun.experiments.samplers.chain.setup import Setup
 from flyrun.experiments.samplers.chain.surrogate.taylor import Surrogate, summed, to_phi
 from flyrun.experiments.samplers.chain.targets.target import kept_log_data, log_data
 from flyrun.ground.errors import DensityError
@@ -27,7 +28,7 @@ class Delayed(NamedTuple):
     phi: np.ndarray  # (P,): workspace
 
 
-def build(config: options.Delayed, setup: Any) -> Delayed:
+def build(config: options.Delayed, setup: Setup) -> Delayed:
     """The rule from its configuration (order)."""
     surrogate = setup.surrogate(config.order)
     return Delayed(surrogate, np.zeros(len(surrogate.mean)))

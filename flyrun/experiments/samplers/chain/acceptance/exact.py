@@ -1,9 +1,10 @@
 """Metropolis & Hastings' rule (Hastings 1970): all that the target evaluates decides, with min(1, ratio)."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flyrun.experiments.config import acceptance as options
 from flyrun.experiments.samplers.chain.acceptance.rule import decide, metropolis, settle
+from flyrun.experiments.samplers.chain.setup import Setup
 from flyrun.experiments.samplers.chain.targets.target import kept_log_data, log_data
 from flyrun.ground.numerics.compiled import implements
 
@@ -19,7 +20,7 @@ class Exact(NamedTuple):
         return True
 
 
-def build(config: options.Exact, setup: Any) -> Exact:
+def build(config: options.Exact, setup: Setup) -> Exact:
     """The rule; nothing to configure."""
     return Exact()
 

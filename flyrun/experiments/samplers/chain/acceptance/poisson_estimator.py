@@ -13,7 +13,7 @@ With `intensity` i Λ is i times as large, and R_n is divided by i: estimates th
 """
 
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from flyrun.experiments.models.features import BLOCK
 from flyrun.experiments.models.ranges import reach
 from flyrun.experiments.samplers.chain.acceptance.rule import decide, probability, settle
 from flyrun.experiments.samplers.chain.acceptance.thinned import target
+from flyrun.experiments.samplers.chain.setup import Setup
 from flyrun.experiments.samplers.chain.surrogate.remainder import Remainder
 from flyrun.experiments.samplers.chain.surrogate.taylor import FAR
 from flyrun.experiments.samplers.chain.targets.surrogate import fetch, left_out, sum_of_all
@@ -54,7 +55,7 @@ class PoissonEstimator(NamedTuple):
     there: np.ndarray
 
 
-def build(config: options.PoissonEstimator, setup: Any) -> PoissonEstimator:
+def build(config: options.PoissonEstimator, setup: Setup) -> PoissonEstimator:
     """The rule from its configuration (order, bounds, intensity): N queries for what is known at the MAP."""
     surrogate, problem, module = setup.surrogate(config.order), setup.problem, setup.module
 

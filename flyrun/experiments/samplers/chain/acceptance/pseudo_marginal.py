@@ -11,13 +11,14 @@ of log π̂ grows with N: the chain sticks, and is here for show. The paper has 
 A proposal costs a query for each of its bright data; what the current state has for them is kept.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from flyrun.experiments.config import acceptance as options
 from flyrun.experiments.samplers.chain.acceptance.rule import decide, probability
 from flyrun.experiments.samplers.chain.brightness.base import skip_rate
+from flyrun.experiments.samplers.chain.setup import Setup
 from flyrun.experiments.samplers.chain.targets.firefly import Firefly, brighten, darken, firefly, query
 from flyrun.experiments.samplers.chain.targets.full_data import add_up
 from flyrun.experiments.samplers.chain.targets.target import kept_log_data
@@ -34,7 +35,7 @@ class PseudoMarginal(NamedTuple):
     proposed: np.ndarray  # (N,) uint32: workspace, the bright data of the proposal
 
 
-def build(config: options.PseudoMarginal, setup: Any) -> PseudoMarginal:
+def build(config: options.PseudoMarginal, setup: Setup) -> PseudoMarginal:
     """The rule from its configuration (q)."""
     return pseudo_marginal(config.q, setup.n_data)
 
@@ -45,7 +46,7 @@ def pseudo_marginal(q: float, n_data: int) -> PseudoMarginal:
     return PseudoMarginal(float(np.log(q / (1.0 - q))), skip, np.zeros(n_data, np.uint32))
 
 
-def target(config: options.PseudoMarginal, setup: Any, gradients: bool) -> Firefly:
+def target(config: options.PseudoMarginal, setup: Setup, gradients: bool) -> Firefly:
     """Firefly's, with bounds tight at the MAP; its first z is drawn given θ, at N queries."""
     problem = setup.problem
     bound = setup.touching(problem.fit.theta_map)

@@ -15,6 +15,7 @@ import numpy as np
 from flyrun.experiments.config import acceptance as options
 from flyrun.experiments.models.features import BLOCK
 from flyrun.experiments.samplers.chain.acceptance.rule import decide, probability
+from flyrun.experiments.samplers.chain.setup import Setup
 from flyrun.experiments.samplers.chain.targets.proxies import UNAIDED, compare, proxies_of
 from flyrun.experiments.samplers.chain.targets.subset import (
     read,
@@ -61,7 +62,7 @@ def margin(rule, stage, sd, width):
     return rule.by_sd[stage] * sd + (by_range * width if by_range > 0.0 else 0.0)
 
 
-def target(config: options.Subsampled, setup: Any, gradients: bool) -> Any:
+def target(config: options.Subsampled, setup: Setup, gradients: bool) -> Any:
     """The target that the rule reads."""
     problem = setup.problem
     proxies = proxies_of(setup, config.order) if config.at_map else UNAIDED

@@ -20,7 +20,7 @@ at either position that its rounding counts, both of which the two positions kno
 """
 
 from math import exp, log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from flyrun.experiments.config import acceptance as options
 from flyrun.experiments.models.features import BLOCK
 from flyrun.experiments.models.ranges import reach
 from flyrun.experiments.samplers.chain.acceptance.rule import decide, metropolis, settle
+from flyrun.experiments.samplers.chain.setup import Setup
 from flyrun.experiments.samplers.chain.surrogate.remainder import Remainder
 from flyrun.experiments.samplers.chain.surrogate.taylor import FAR
 from flyrun.experiments.samplers.chain.targets.surrogate import (
@@ -67,13 +68,13 @@ def thinned(kind: int, bounds: Remainder, chi: float = 0.0) -> Thinned:
     return Thinned(kind, chi, bounds, count, np.zeros(BLOCK, np.int64), np.zeros(BLOCK), np.zeros(BLOCK))
 
 
-def build(config: options.Thinned, setup: Any) -> Thinned:
+def build(config: options.Thinned, setup: Setup) -> Thinned:
     """The rule of a configuration's name (order, bounds, chi)."""
     chi = config.chi if isinstance(config, options.Tuna) else 0.0
     return thinned(KINDS[config.name], setup.remainder(config.order, config.bounds), chi)
 
 
-def target(config: options.Thinned, setup: Any, gradients: bool) -> SurrogateData:
+def target(config: options.Thinned, setup: Setup, gradients: bool) -> SurrogateData:
     """The surrogate of config.order, which the update then sees."""
     problem = setup.problem
     surrogate = setup.surrogate(config.order)

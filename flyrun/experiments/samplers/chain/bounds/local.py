@@ -1,5 +1,6 @@
 """Bounds of two levels (models/local_bounds.py): tight at the MAP, tighter where the posterior is. Ours."""
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def build(config: Local, setup: Setup, expects: bool) -> tuple[Any, np.ndarray]:
     return bound, expected
 
 
-def within(module: Any, model: Model, features: Features, region: Ellipsoid) -> tuple[Any, np.ndarray]:
+def within(module: ModuleType, model: Model, features: Features, region: Ellipsoid) -> tuple[Any, np.ndarray]:
     """Bounds tight at the region's centre, and E L̃_n, (N,): (c_n + f'')s_n²/2 to second order. One pass."""
     if model.n_predictors > 1:
         return local_class_bounds.within(module, model, features, region)

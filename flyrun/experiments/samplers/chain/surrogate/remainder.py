@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.experiments.models.ranges import reach
-from flyrun.ground.numerics.alias import alias_table
+from flyrun.ground.numerics.alias import Alias, Even, alias_table
 from flyrun.ground.numerics.compiled import implements, jit
 from flyrun.ground.numerics.state import unsaved
 
@@ -32,7 +32,7 @@ class Remainder(NamedTuple):
 
     bounds: Any  # what `reach` makes M of
     weights: np.ndarray  # c_n, (N,)
-    table: Any  # draws n in proportion to c_n
+    table: Alias | Even  # draws n in proportion to c_n
     total: float  # C = Σ c_n
 
 

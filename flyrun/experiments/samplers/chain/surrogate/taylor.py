@@ -7,7 +7,8 @@ coordinates of θ.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -117,7 +118,7 @@ def predictors_at(model: Model, features: Features, theta: np.ndarray) -> np.nda
 
 
 def cube(
-    module: Any, model: Model, features: Features, predictors: np.ndarray, colour: np.ndarray
+    module: ModuleType, model: Model, features: Features, predictors: np.ndarray, colour: np.ndarray
 ) -> np.ndarray:
     """Σ f'''(η̂_n) x̃_n x̃_n x̃_n/6, packed, of predictors (N, 1), the only kind that it is for. O(N P³).
 

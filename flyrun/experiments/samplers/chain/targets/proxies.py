@@ -11,6 +11,7 @@ import numpy as np
 
 from flyrun.experiments.models.ranges import range_width
 from flyrun.experiments.models.taylor import subtract_expansion
+from flyrun.experiments.samplers.chain.setup import Setup
 from flyrun.experiments.samplers.chain.surrogate.remainder import leverage_reach
 from flyrun.experiments.samplers.chain.surrogate.taylor import FAR, Surrogate, summed, to_phi
 from flyrun.ground.numerics.compiled import generic, implements, inlined, jit
@@ -73,7 +74,7 @@ def _by_leverages(ranges, theta, proposal, phi, proposed_phi):
     return 2.0 * ranges.largest * leverage_reach(ranges.order, False, phi, proposed_phi)
 
 
-def proxies_of(setup: Any, order: int) -> Proxies:
+def proxies_of(setup: Setup, order: int) -> Proxies:
     """Of an arm's likelihood at its MAP. The model's own range where it has a closer one than leverages'."""
     surrogate, problem = setup.surrogate(order), setup.problem
     if hasattr(setup.module, "data_range"):
