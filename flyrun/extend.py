@@ -204,7 +204,7 @@ def _advice(module: str, name: str) -> str:
     return f"imports {what}, which contract {CONTRACT} does not have; {here}"
 
 
-def unmet(stated: Any) -> str:
+def unmet(stated: object) -> str:
     """Why a package that states this contract cannot be used; "" where it can."""
     if stated is None:
         return ""

@@ -7,7 +7,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -59,7 +58,7 @@ def recipe(*numbers: object) -> str:
     return sha256(json.dumps(numbers).encode())
 
 
-def no_file(config: Any) -> str:
+def no_file(config: object) -> str:
     """The `fingerprint` of a loader whose settings say everything."""
     return ""
 

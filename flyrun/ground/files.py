@@ -110,12 +110,12 @@ def write_bytes(path: Path, content: bytes) -> None:
     write(path, lambda file: file.write(content))
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write `value` as indented JSON; numpy numbers and arrays become plain ones."""
     write_text(path, json.dumps(value, indent=1, default=_plain) + "\n")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Path):
@@ -131,7 +131,7 @@ def read_json(path: Path) -> Any:
         raise DamagedFile(f"{path}: {error}") from error
 
 
-def keep(write: Callable[[Path, Any], object], path: Path, value: Any) -> None:
+def keep(write: Callable[[Path, Any], object], path: Path, value: object) -> None:
     """Write what only saves time later; where the file system refuses, nothing is kept."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

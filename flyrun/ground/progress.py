@@ -68,7 +68,7 @@ SLOW_S = 1.0
 
 
 @contextlib.contextmanager
-def when_slow(say: Any, text: str) -> Iterator[None]:
+def when_slow(say: Callable[[str], object], text: str) -> Iterator[None]:
     """Say `text` once the body has taken longer than SLOW_S."""
     timer = threading.Timer(SLOW_S, say, (text,))
     timer.daemon = True

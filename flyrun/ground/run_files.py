@@ -45,7 +45,7 @@ def free_name(folder: Path) -> str:
 FOLDER_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9._+-]{0,199}")
 
 
-def folder_name(name: Any, typed: str) -> str:
+def folder_name(name: object, typed: str) -> str:
     """A run's name, which its folder has. Raises ConfigError, with how it was typed, for what is none."""
     if not isinstance(name, str) or not FOLDER_NAME.fullmatch(name):
         raise ConfigError(

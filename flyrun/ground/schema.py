@@ -31,7 +31,7 @@ class Range:
     at_most: float | None = None
     at_least_one: bool = False  # of a tuple's numbers: it may not be empty
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Whether a value, or each of a tuple, lies inside; what is no number does."""
         each = value if isinstance(value, tuple) else (value,)
         return bool(each or not self.at_least_one) and all(
@@ -111,7 +111,7 @@ class Section:
         return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, Section):
         return value.settings()
     return list(value) if isinstance(value, tuple) else value
@@ -223,7 +223,7 @@ def neutral(group: str) -> Choice | None:
     return next((cls() for cls in SCHEMAS[group].values() if cls.neutral), None)
 
 
-def schema(group: str, name: Any) -> type[Choice]:
+def schema(group: str, name: object) -> type[Choice]:
     """Return the dataclass for an option. Raises ConfigError listing the known ones."""
     known = SCHEMAS[group]
     cls = known.get(name, known.get("*")) if isinstance(name, str) and name else None
@@ -260,7 +260,7 @@ def _is_section(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, Section)
 
 
-def build(group: str, values: Any) -> Choice:
+def build(group: str, values: object) -> Choice:
     """Make the checked choice of `group` from a mapping with `name` and settings.
 
     Raises ConfigError for an unknown option, an unknown key or an unsuitable value.
@@ -331,7 +331,7 @@ def describe(hint: Any, limits: Range | None = None) -> str:
     return {bool: "true or false", str: "text", type(None): "null"}[hint]
 
 
-def show(value: Any) -> str:
+def show(value: object) -> str:
     """Write a value as it is typed on the command line."""
     if value is None:
         return "null"

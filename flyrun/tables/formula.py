@@ -299,7 +299,7 @@ def _typed(piece: pd.DataFrame, sources: list[Column]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=range(len(piece)))
 
 
-def _plain(values: Any) -> Any:
+def _plain(values: object) -> Any:
     """As JSON has it."""
     if isinstance(values, dict):
         return {str(key): _plain(value) for key, value in values.items()}
@@ -308,7 +308,7 @@ def _plain(values: Any) -> Any:
     return values.item() if isinstance(values, np.generic) else values
 
 
-def _numbered(values: Any) -> Any:
+def _numbered(values: object) -> Any:
     """Undo what JSON makes of dictionaries by number, and of arrays."""
     if not isinstance(values, dict):
         return np.array(values) if isinstance(values, list) else values

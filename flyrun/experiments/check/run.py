@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from flyrun.experiments.check import judge
 from flyrun.experiments.check.against import checked_out, measure_there
 from flyrun.experiments.check.measure import machine, measure, overrides
@@ -22,7 +24,7 @@ FORMAT = 1
 _ELSEWHERE = "name another folder with values=FOLDER"
 
 
-def check_against(revision: str, names: Sequence[str], workers: int, console: Any) -> int:
+def check_against(revision: str, names: Sequence[str], workers: int, console: Console) -> int:
     """Check these experiments against what a revision's code does on this machine; as `check`."""
     with checked_out(revision) as folder:
         there = [path.stem for path in sorted((folder / "conf/experiment").glob("*.yaml"))]
@@ -42,7 +44,7 @@ def _chosen(names: Sequence[str]) -> list[str]:
 
 
 def check(
-    names: Sequence[str], folder: Path, update: bool, workers: int, console: Any, apart: str = ""
+    names: Sequence[str], folder: Path, update: bool, workers: int, console: Console, apart: str = ""
 ) -> int:
     """Check (or with `update` store anew) these experiments, all where none is named; return the exit code.
 

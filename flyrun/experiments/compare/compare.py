@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich.console import Console
 
 from flyrun.experiments.compare import VERDICTS
 from flyrun.experiments.compare.sides import Arm, Side, read
@@ -80,7 +81,7 @@ def compare(
     margin: float,
     out: Path | None,
     all_rows: bool,
-    console: Any,
+    console: Console,
 ) -> list[Difference]:
     """Compare two runs, tables or commits; print what changed, and write it to `out` (.md; .csv: every row).
 
@@ -294,7 +295,7 @@ def _seeds(row: dict[str, Any]) -> float:
     return float(row.get("seeds") or 0)
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     return f"{value:,.10g}" if isinstance(value, float) else str(value)
 
 

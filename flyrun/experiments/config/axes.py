@@ -48,14 +48,14 @@ class Axis:
                 yield _joined(arm, self.name, _word(point)), Swept(arm, self.name, point), [*edits, *further]
 
 
-def axes(sweep: Any, arms: Iterable[str]) -> list[Axis]:
+def axes(sweep: object, arms: Iterable[str]) -> list[Axis]:
     """Read and check the axes of an experiment with these arms. ConfigError names the key that is wrong."""
     if not isinstance(sweep, Mapping):
         raise ConfigError(f"sweep={show(sweep)}: must map each axis to its points; correct the experiment")
     return [_axis(str(name), given, tuple(arms) or ("",)) for name, given in sweep.items()]
 
 
-def expand(arms: Mapping[str, list[Any]], sweep: Any) -> dict[str, tuple[list[Any], Swept | None]]:
+def expand(arms: Mapping[str, list[Any]], sweep: object) -> dict[str, tuple[list[Any], Swept | None]]:
     """All arms, those as they stand before those of the axes: name -> (overrides, origin)."""
     arms = arms or ({"": []} if sweep else {})
     all_arms: dict[str, tuple[list[Any], Swept | None]] = {
@@ -108,7 +108,7 @@ def _check_named(key: str, name: Any, known: Iterable[str]) -> None:
         raise ConfigError(f"{key}: {show(name)} names nothing there{close}; correct or drop it")
 
 
-def _joined(*parts: Any) -> str:
+def _joined(*parts: object) -> str:
     return "_".join(str(part) for part in parts if part != "")
 
 

@@ -13,7 +13,7 @@ from flyrun.ground.schema import did_you_mean, listing, show
 _SHOWN = 12  # arms that a message lists
 
 
-def choices(name: Any, arms: Collection[str], experiment: str | None) -> str:
+def choices(name: object, arms: Collection[str], experiment: str | None) -> str:
     """A dozen arms to choose from, how many more, and the one most like this name."""
     if not arms:
         return "arms belong to experiments, add experiment=NAME"
@@ -28,7 +28,7 @@ def names(only: Any) -> list[str]:
     return only if isinstance(only, list) else [only]
 
 
-def selected(arms: dict[str, Any], only: Any, experiment: str | None) -> dict[str, Any]:
+def selected(arms: dict[str, Any], only: object, experiment: str | None) -> dict[str, Any]:
     """The arms to run, in the experiment's order. Raises ConfigError for an unknown one."""
     if only is None:
         return arms
@@ -64,7 +64,7 @@ def check_job(base: dict[str, Any], name: Any) -> str:
     return name
 
 
-def figures(asked: Any) -> tuple[str, ...]:
+def figures(asked: object) -> tuple[str, ...]:
     """The further figures that an experiment asks for. Raises ConfigError for one that nobody draws."""
     there, wanted = illustrations(), tuple(names(asked))
     for name in wanted:

@@ -110,7 +110,7 @@ def _is_own(cls: type) -> bool:
     return cls.__module__.partition(".")[0] == "flyrun" and not issubclass(cls, _Broken)
 
 
-def _problem(group: str, name: str, cls: Any) -> str:
+def _problem(group: str, name: str, cls: object) -> str:
     """What keeps a loaded entry point from being a choice of its group."""
     if not (isinstance(cls, type) and issubclass(cls, BASES[group])):
         bases = listing((f"{base.__module__}.{base.__name__}" for base in BASES[group]), "or")

@@ -64,7 +64,7 @@ def _takes_a_list(key: str) -> bool:
     return key == "only" or any(name == field and "tuple" in str(kind) for field, kind, _ in fields)
 
 
-def _sameness(value: Any) -> Any:
+def _sameness(value: object) -> Any:
     """Equal for values that are one and the same to a key; true is not 1."""
     if isinstance(value, list):
         return tuple(map(_sameness, value))

@@ -53,7 +53,7 @@ def table(run: Run) -> View:
     return View("Settings", header[:kept], tuple(cell[:kept] for cell in cells))
 
 
-def _differ(settings: dict[str, Any], key: str, value: Any) -> bool:
+def _differ(settings: dict[str, Any], key: str, value: object) -> bool:
     return settings.get(key) != value
 
 

@@ -155,7 +155,7 @@ class DaskPool(Executor):
                 self._cluster = stack.enter_context(local_cluster(workers, scratch))
             return _closed_by(stack, distributed.Client(self._cluster))
 
-    def _outcome(self, future: Any, task: Task) -> Outcome:
+    def _outcome(self, future: distributed.Future, task: Task) -> Outcome:
         """How a task ended, in terms of this machine's folders."""
         try:
             outcome = replace(future.result(), cell=task.cell)
@@ -186,7 +186,7 @@ class DaskPool(Executor):
                     self.display.event(died(*cell))
             self.display.event(message)
 
-    def _pass_on_stop(self, client: Any, running: dict[str, tuple[Any, int, Task]]) -> None:
+    def _pass_on_stop(self, client: distributed.Client, running: dict[str, tuple[Any, int, Task]]) -> None:
         """Tell the workers to stop once this run is to; again and again, for some may have come since.
 
         What no worker has may wait for ever, so it is called off.
@@ -249,7 +249,7 @@ def _client_at(address: str) -> Any:
     return client
 
 
-def _closed_by(stack: contextlib.ExitStack, client: Any) -> Any:
+def _closed_by(stack: contextlib.ExitStack, client: distributed.Client) -> Any:
     """The client, which the stack closes; one that seeks a scheduler in vain would take a minute over it."""
 
     def close() -> None:

@@ -79,7 +79,7 @@ class _Session:
 
     def __init__(self, address: str, jobs: slurm.Jobs | None, say: Callable[[str], None]):
         self.address, self.jobs, self.say = address, jobs, say
-        self.client: Any = None
+        self.client: distributed.Client | None = None
         self._told = 0.0
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class _Session:
             else:
                 self._failed(future, groups[k][0].file.path, deaths, k)
 
-    def _failed(self, future: Any, path: str, deaths: Counter[int], k: int) -> None:
+    def _failed(self, future: distributed.Future, path: str, deaths: Counter[int], k: int) -> None:
         """Raise what speaks against sending it again, OSError where the scheduler is gone."""
         error = future.exception() if future.status == "error" else None
         if isinstance(error, FlyrunError):
@@ -174,7 +174,7 @@ class _Session:
                 time.sleep(0.5)
         return self.client
 
-    def _look(self, client: Any) -> None:
+    def _look(self, client: distributed.Client) -> None:
         """Say, now and then, that no worker is there. ConfigError where SLURM refused the jobs."""
         if self.jobs is not None:
             self.jobs.raise_refusal()

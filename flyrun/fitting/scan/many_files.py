@@ -1,12 +1,13 @@
 """`flyrun fit` on many files: what will be read, the scan, and the same answer as of one file."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from flyrun.families.family import Family, family
 from flyrun.fitting import engine, identified, level_fits, lines, ratios, stored
@@ -22,6 +23,7 @@ from flyrun.fitting.scan.stages import Found, Scan
 from flyrun.ground import progress
 from flyrun.ground.errors import ConfigError, FlyrunError, factoring
 from flyrun.ground.executor import Dask
+from flyrun.ground.progress import JsonLines
 from flyrun.ground.schema import build, listing, schema
 from flyrun.tables.options import ROLES
 from flyrun.tables.order import refuse_unfitted
@@ -64,7 +66,7 @@ def _dask(request: Request) -> Dask | None:
 
 
 @factoring()
-def answer(request: Request, console: Any) -> Answer:
+def answer(request: Request, console: Console | JsonLines | None) -> Answer:
     """The answer of one scan. FlyrunError in one line."""
     shards, table, columns = _asked(request)
     say = progress.speaker(console).say
@@ -81,7 +83,9 @@ def answer(request: Request, console: Any) -> Answer:
 
 
 @factoring()
-def answers(request: Request, console: Any) -> tuple[dict[str, Request], dict[str, Answer | FlyrunError]]:
+def answers(
+    request: Request, console: Console | JsonLines | None
+) -> tuple[dict[str, Request], dict[str, Answer | FlyrunError]]:
     """Requests and answers, or why there is none, of the levels of a column, by one scan."""
     shards, table, columns = _asked(request)
     say, by = progress.speaker(console).say, str(request.by)
@@ -163,7 +167,7 @@ def _answered(
 
 @contextlib.contextmanager
 def _mapper(
-    request: Request, shards: table_files.Shards, columns: int, console: Any
+    request: Request, shards: table_files.Shards, columns: int, console: Console | JsonLines | None
 ) -> Iterator[mappers.Mapper]:
     kept = kept_sums.Kept(request.folder / "scan")
     say, show = progress.speaker(console).say, partial(progress.counted, console)
@@ -181,7 +185,7 @@ def _mapper(
         kept.folder.parent.rmdir()  # where nothing else is in it
 
 
-def _on_dask(settings: Dask, workers: int | None, say: Any) -> Any:
+def _on_dask(settings: Dask, workers: int | None, say: Callable[[str], None]) -> Any:
     """A context of what looks on Dask's workers."""
     try:
         from flyrun.fitting.scan import dask_mapper  # late: an extra

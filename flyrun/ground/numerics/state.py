@@ -44,7 +44,7 @@ def packed(pack: Callable[[Any], dict[str, np.ndarray]], unpack: Callable[..., A
     return register
 
 
-def arrays_of(tree: Any, path: str) -> dict[str, np.ndarray]:
+def arrays_of(tree: object, path: str) -> dict[str, np.ndarray]:
     """Every array in a nested NamedTuple that changes and is remembered, copied, by its path."""
     if isinstance(tree, np.ndarray):
         return {path: tree.copy()}
@@ -58,7 +58,7 @@ def arrays_of(tree: Any, path: str) -> dict[str, np.ndarray]:
     return arrays
 
 
-def with_arrays(tree: Any, arrays: dict[str, np.ndarray], path: str) -> Any:
+def with_arrays(tree: object, arrays: dict[str, np.ndarray], path: str) -> Any:
     """The same NamedTuple with copies of the given arrays in place of its own, and new workspace."""
     if isinstance(tree, np.ndarray):
         return np.ascontiguousarray(arrays[path]).copy()

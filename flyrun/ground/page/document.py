@@ -146,7 +146,7 @@ def as_json(
     return json.dumps({"rows": rows, "meta": meta}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A table's value for JSON, which knows neither NaN nor infinity."""
     if value is None or str(value) == "<NA>":
         return None

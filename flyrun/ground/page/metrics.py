@@ -73,7 +73,7 @@ def word(name: str, head: str, **more: Any) -> Metric:
     return Metric(name, head, text=lambda row: said(row.get(name)) or NOTHING, **more)
 
 
-def said(value: Any) -> str:
+def said(value: object) -> str:
     """A text of the table, "" where it has none."""
     return value if isinstance(value, str) else ""
 

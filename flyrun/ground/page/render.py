@@ -53,7 +53,7 @@ def number(value: Any, digits: int = 3) -> str:
     return f"{value:,.{max(digits - 1 - size, 0)}f}"
 
 
-def spec(value: Any, form: str) -> str:
+def spec(value: object, form: str) -> str:
     """A number by a format, as ".2f"; as `number` has it where that would be too wide for a page."""
     if isinstance(value, Real) and not abs(float(value)) < _WIDEST_FIXED:
         return number(value)
