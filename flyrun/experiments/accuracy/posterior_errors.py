@@ -1,8 +1,11 @@
 """Errors of posterior means and sds, in the posterior's own units."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from flyrun.experiments.gold.store import Gold
 
 
 class Truth(NamedTuple):
@@ -72,7 +75,7 @@ def rms(values: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean(np.square(values), axis=-1))
 
 
-def of_moments(mean: np.ndarray, variance: np.ndarray, gold: Any) -> tuple[np.ndarray, np.ndarray]:
+def of_moments(mean: np.ndarray, variance: np.ndarray, gold: Gold) -> tuple[np.ndarray, np.ndarray]:
     """Errors (…, D) of means, (m − μ)/σ, and of variances, (v/σ² − 1)/√(κ − 1), κ the kurtosis.
 
     Their mean squares are 1/n for n independent exact draws.
@@ -81,7 +84,7 @@ def of_moments(mean: np.ndarray, variance: np.ndarray, gold: Any) -> tuple[np.nd
     return (mean - gold.mean) / gold.sd, (variance / gold.variance - 1) / scale
 
 
-def at_budget(spent: np.ndarray, budgets: Any, values: np.ndarray) -> np.ndarray:
+def at_budget(spent: np.ndarray, budgets: ArrayLike, values: np.ndarray) -> np.ndarray:
     """What was at hand by each budget: the last of values (T, …) of costs (T,); NaN before the first."""
     budgets = np.asarray(budgets, float)
     place = np.searchsorted(spent, budgets * (1 + 1e-9), side="right") - 1

@@ -1,12 +1,13 @@
 """Whether a reference can be believed: each check, whether it holds, and what it measured."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.gold.recipe import Moments
 from flyrun.experiments.gold.reference import free
 from flyrun.experiments.samplers.method import prepare
 
@@ -25,7 +26,7 @@ class Check(NamedTuple):
     figures: str
 
 
-def agreement(first: Any, other: Any) -> tuple[float, float]:
+def agreement(first: Moments, other: Moments) -> tuple[float, float]:
     """Root mean square and largest |z| of two estimates' means."""
     z = (first.mean - other.mean) / np.hypot(first.mean_se, other.mean_se)
     return float(np.sqrt(np.mean(z**2))), float(np.abs(z).max())
@@ -62,7 +63,7 @@ def hotelling(draws: np.ndarray, mean: np.ndarray, mean_se: np.ndarray) -> float
     return float(min(1.0, size * 2 * stats.t.sf(np.abs(z).max(), n - 1)))
 
 
-def checks(moments: Any, other: Any, k: float, draws: np.ndarray) -> list[Check]:
+def checks(moments: Moments, other: Moments, k: float, draws: np.ndarray) -> list[Check]:
     """All of them. moments, other: by two proposals; k: of the first; draws: an exact chain's, (T, D)."""
     rms, largest = agreement(moments, other)
     p = hotelling(draws, moments.mean, moments.mean_se)

@@ -136,16 +136,16 @@ class Compiled:
         kind = _kind(family.name, 1 + len(auxiliary))
         return kind(numbers, 1 + len(auxiliary), aux), WithAux(rows) if auxiliary else Linear(rows)
 
-    def rebind(self, model: Any, features: np.ndarray, target: np.ndarray) -> tuple[Any, Any]:
+    def rebind(self, model: OfFamily, features: np.ndarray, target: np.ndarray) -> tuple[Any, Any]:
         """The same likelihood for other rows, (n, D), of one trial and no offset each."""
         bound = self.bind(features, target)
         return bound[0]._replace(aux=model.aux), bound[1]
 
-    def part(self, model: Any, which: slice | np.ndarray) -> Any:
+    def part(self, model: OfFamily, which: slice | np.ndarray) -> Any:
         """The likelihood of some of the rows, a slice or indices (n,)."""
         return part_of_rows(model, which)
 
-    def start(self, model: Any, features: Any) -> np.ndarray:
+    def start(self, model: OfFamily, features: Linear | WithAux) -> np.ndarray:
         """Where a search for the mode begins, (P,): as if no column mattered."""
         y, trials, offset, weights = model.numbers.T
         first = self.family.start(y, trials, offset, weights)
@@ -155,7 +155,7 @@ class Compiled:
         theta[features.rows.shape[1] :] = first[1:]
         return theta
 
-    def curvature(self, model: Any, predictors: np.ndarray) -> np.ndarray:
+    def curvature(self, model: OfFamily, predictors: np.ndarray) -> np.ndarray:
         """−∂² log L_n/∂(η, a)², (N, K, K), at predictors (N, K)."""
         y, trials, offset, weights = model.numbers.T
         p = (predictors[:, 0] + offset, *predictors[:, 1:].T)

@@ -14,7 +14,7 @@ from scipy.linalg import null_space
 from scipy.special import logsumexp, roots_hermitenorm
 
 from flyrun.experiments.models import passes
-from flyrun.experiments.models.features import predicted, variances
+from flyrun.experiments.models.features import Features, predicted, variances
 from flyrun.ground.errors import FlyrunError
 
 MOST_NODES = 2_000_000  # of a quadrature: nine classes' by five points a dimension
@@ -233,7 +233,7 @@ def _tops(factors: Factors, mean: np.ndarray, inner: np.ndarray) -> tuple[np.nda
 class Projection:
     """From a Gaussian of θ, (P,), to those of the rows' u_n, and from sites of these back to θ."""
 
-    def __init__(self, features: Any, basis: np.ndarray):
+    def __init__(self, features: Features, basis: np.ndarray):
         self.features, self.basis = features, basis
         self.n_predictors, self.k = basis.shape
 

@@ -14,6 +14,8 @@ from flyrun.experiments.models.base_density import (
     log_base,
     log_beyond,
 )
+from flyrun.experiments.models.kronecker import Kronecker
+from flyrun.experiments.models.likelihood import Quadratic
 from flyrun.ground.numerics.compiled import implements
 
 SMOOTH = False
@@ -30,7 +32,7 @@ class LaplaceTimesBounds(NamedTuple):
     """Prior × Π B_n: the bounds' quadratic with a ridge of absolute values."""
 
     prior: Laplace
-    bounds: Any  # Quadratic or Kronecker
+    bounds: Quadratic | Kronecker
 
 
 def prior(scale: float) -> Laplace:
@@ -67,7 +69,7 @@ def _draw_laplace(base, rng, out):
         out[d] = size if rng.random() < 0.5 else -size
 
 
-def pseudo_prior(prior: Laplace, bounds: Any) -> LaplaceTimesBounds:
+def pseudo_prior(prior: Laplace, bounds: Quadratic | Kronecker) -> LaplaceTimesBounds:
     """Laplace prior times collapsed bounds."""
     gaussian = gaussian_in_place(LaplaceTimesBounds(prior, bounds))
     return LaplaceTimesBounds(prior, about(bounds, gaussian.top()))

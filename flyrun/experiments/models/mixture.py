@@ -15,7 +15,7 @@ from flyrun.experiments.models.likelihood import log_likelihood
 from flyrun.experiments.models.likelihood import part as part
 from flyrun.experiments.models.multi_linear import MultiLinear
 from flyrun.experiments.models.passes import sums_over
-from flyrun.experiments.models.problem import log_priors
+from flyrun.experiments.models.problem import Problem, log_priors
 from flyrun.ground.numerics.compiled import implements
 from flyrun.ground.numerics.vector_math import exp_negative, log1p_unit
 
@@ -140,7 +140,7 @@ DRAWS = np.array([[1_500.0], [90.0], [6.0]])
 """Numbers of draws, of which half of Silverman's bandwidth in one mode smooths every method's."""
 
 
-def truth(problem: Any) -> Truth:
+def truth(problem: Problem) -> Truth:
     """Of a problem of this model whose data see θ itself, D = 1 (N·151² queries, charged to nobody)."""
     return _truth(problem.model.target.tobytes(), problem.model.scale, problem.prior)
 
@@ -167,7 +167,7 @@ def _truth(data: bytes, scale: float, prior: Any) -> Truth:
     return Truth(side, place, density[kept], np.exp(log_prior[kept]), cell, bandwidths, mass, entropy)
 
 
-def functionals(problem: Any, theta: np.ndarray, weight: np.ndarray | None) -> dict[str, np.ndarray]:
+def functionals(problem: Problem, theta: np.ndarray, weight: np.ndarray | None) -> dict[str, np.ndarray]:
     """Of positions (k, 2): `density`, the kernels' at the grid's points, (k, 3, M); `mode`, θ2 < 0, (k,).
 
     Under weights (k,) their expectations.

@@ -47,7 +47,7 @@ class Counting:
         model, features = self._code.bind(*arguments, **named)
         return Counted(model, COUNT, model.n_predictors), features
 
-    def part(self, model: Counted, which: Any) -> Counted:
+    def part(self, model: Counted, which: slice | np.ndarray) -> Counted:
         """The likelihood of some of the rows."""
         return model._replace(inner=self._code.part(model.inner, which))
 
@@ -69,6 +69,6 @@ def counted(choice: Choice) -> Any:
     return counting_cls(**{field.name: getattr(choice, field.name) for field in fields(choice)})
 
 
-def counts(choice: Any) -> bool:
+def counts(choice: Choice) -> bool:
     """Whether a choice of likelihood was made to count."""
     return isinstance(choice.code, Counting)

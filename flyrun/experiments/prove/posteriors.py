@@ -1,6 +1,7 @@
 """Small posteriors of two coordinates, and what quadrature and exact draws say of them."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -118,7 +119,7 @@ def rows_beyond(choice: Choice) -> int:
 class Truth:
     """An arm's posterior by quadrature, at a temperature."""
 
-    def __init__(self, arm: Arm, folder: Any, heat: float = 1.0):
+    def __init__(self, arm: Arm, folder: Path, heat: float = 1.0):
         self.problem: Problem = bind(arm, folder, needs_map=True)
         self.theta, log_weight, _, _ = grid_moments.weigh(arm, self.problem, POINTS)
         self.share = softmax(log_weight / heat)
@@ -132,7 +133,7 @@ class Truth:
         z = (theta - self.mean) / self.sd
         return np.column_stack([z, z**2, z[:, 0] * z[:, 1]])
 
-    def draws(self, n: int, seed: Any) -> np.ndarray:
+    def draws(self, n: int, seed: int) -> np.ndarray:
         """n exact draws, (n, 2), but for a cell's width."""
         rng = np.random.default_rng(seed)
         cell = np.ptp(self.theta, axis=0) / (POINTS - 1)

@@ -313,14 +313,14 @@ def _functions(choice: Choice, arm: Arm, problem: Problem, of: str) -> Iterator[
     yield _close("product of bounds", of, _log_bases(collapse(bound, model, features), theta)[0], sums, 1e-8)
 
 
-def _log_bounds(bound: Any, model: Any, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _log_bounds(bound: NamedTuple, model: NamedTuple, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log B_n, (N,), and slopes, (N, K), at predictors (N, K)."""
     values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
     _bounds(bound, model, np.arange(len(eta)), np.ascontiguousarray(eta), values, slopes)
     return values, slopes
 
 
-def _log_bases(base: Any, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _log_bases(base: NamedTuple, thetas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log densities, (G,), and gradients, (G, P), of a base at positions (G, P)."""
     values, gradients = np.zeros(len(thetas)), np.zeros(thetas.shape)
     _bases(base, thetas, values, gradients)

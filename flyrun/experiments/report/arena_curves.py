@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from flyrun.experiments.report.arena_errors import AFTER, PASSES, errors_of, held
 from flyrun.experiments.report.arms import ArmResult
@@ -84,7 +85,7 @@ def _name_ends(axis: "Axes", ends: list[tuple[float, float, str, str]]) -> None:
         axis.annotate(name, where, (5, 0), **style)
 
 
-def _inverse(values: Any) -> Any:
+def _inverse(values: ArrayLike) -> Any:
     with np.errstate(divide="ignore"):
         return 1 / np.asarray(values, float)
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.experiments.config import model as options
 from flyrun.experiments.models.graphs import graph as graphs
 from flyrun.ground.numerics.compiled import implements, jit
 
@@ -43,7 +44,7 @@ def edge_tables(n: int, n_values: int, local: float, agreement: float, seed: int
     return EdgeTables(n, n_values, seed * 0xC2B2AE35 & _WORD, noise, agree, local / (n - 1), bounds)
 
 
-def bind(config: Any, data: Any) -> EdgeTables:
+def bind(config: options.EdgeTables, data: Any) -> EdgeTables:
     """Model of a CompleteGraph."""
     return edge_tables(data.n, config.n_values, config.local, config.agreement, config.seed)
 

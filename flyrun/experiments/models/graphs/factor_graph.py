@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.experiments.config import model as options
 from flyrun.experiments.models.graphs import graph as graphs
 from flyrun.ground.errors import DataError
 from flyrun.ground.numerics.compiled import implements, jit, outer_jit
@@ -57,7 +58,7 @@ def factor_graph(
     return shared_tables(counts, scopes, np.asarray(tops), np.arange(len(tops)), first, everything)
 
 
-def bind(config: Any, data: Any) -> FactorGraph:
+def bind(config: options.FactorGraph, data: Any) -> FactorGraph:
     """Graph of a Network or of SharedTables; nothing to configure."""
     if hasattr(data, "table_of"):
         tables = data.table_of, data.table_first, data.tables

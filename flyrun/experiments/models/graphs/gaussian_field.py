@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.experiments.config import model as options
+
 
 class GaussianField(NamedTuple):
     """N(𝒥⁻¹h, 𝒥⁻¹)."""
@@ -12,6 +14,6 @@ class GaussianField(NamedTuple):
     potential: np.ndarray  # (n,)
 
 
-def bind(config: Any, data: Any) -> GaussianField:
+def bind(config: options.GaussianField, data: Any) -> GaussianField:
     """Model of a Precision; nothing to configure."""
     return GaussianField(data.matrix, data.potential)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.experiments.config import model as options
 from flyrun.experiments.models.graphs import graph as graphs
 from flyrun.experiments.models.graphs.pair_factors import Pairs, pair_bounds, pairs_of, weight_of_ones
 from flyrun.experiments.models.graphs.potts import Potts
@@ -28,7 +29,7 @@ def ising(pairs: Pairs, n: int) -> Ising:
     return Ising(pairs, field, pair_bounds(pairs, n, 2))
 
 
-def bind(config: Any, data: Any) -> Ising:
+def bind(config: options.Ising, data: Any) -> Ising:
     """Model with w_ij = 2·config.beta·A_ij, from a Grid or Edges."""
     return ising(pairs_of(data, 2.0 * config.beta), data.n)
 

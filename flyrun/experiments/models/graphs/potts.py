@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.experiments.config import model as options
 from flyrun.experiments.models.graphs import graph as graphs
 from flyrun.experiments.models.graphs.pair_factors import (
     Pairs,
@@ -31,7 +32,7 @@ def potts(pairs: Pairs, n: int, n_values: int) -> Potts:
     return Potts(pairs, pair_bounds(pairs, n, n_values))
 
 
-def bind(config: Any, data: Any) -> Potts:
+def bind(config: options.Potts, data: Any) -> Potts:
     """Model of config.n_values values with w_ij = config.beta·A_ij, from a Grid or Edges."""
     return potts(pairs_of(data, config.beta), data.n, config.n_values)
 

@@ -1,7 +1,7 @@
 """Every method's error against its cost: who is best at a budget, and what errors are made of."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -211,7 +211,7 @@ def _sentence(standings: list[_Standing], passes: float) -> str:
     return text + "."
 
 
-def _legend(run: Any) -> list[str]:
+def _legend(run: Run) -> list[str]:
     first, *others = {arm.setting("protocol", "init") for arm in run.arms}
     start = "" if others else {"zero": "θ = 0", "map": "the MAP"}.get(first, "")
     seeds = max((arm.done for arm in run.arms), default=0)

@@ -183,9 +183,9 @@ def _over_foreign(kind, base, theta, away, pull, gradient):
 class Reference(NamedTuple):
     """N(μ, P⁻¹)."""
 
-    metric: Any  # P
+    metric: Dense | PerClass  # P
     mean: np.ndarray  # μ, (P,)
-    kind: Any  # Own or Foreign
+    kind: Own | Foreign
 
 
 def reference_of(base: Any, target: bool) -> Reference:

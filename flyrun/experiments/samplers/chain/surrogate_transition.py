@@ -34,7 +34,7 @@ class SurrogateTransition(NamedTuple):
     """Moves of an inner update, then a rule's test."""
 
     moves: int  # K
-    inner: Any
+    inner: pcn.Pcn
     memory: SurrogateMemory  # of the surrogate along the way
     proposal: np.ndarray  # (P,): workspace
     rule: Any = Exact()  # of acceptance: one that settles

@@ -5,7 +5,7 @@ The chain begins with all variables equal, as in the paper.
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -112,18 +112,18 @@ class SingleSite(OnGraph):
         )
 
 
-def _parts(kernel: Any) -> list[Any]:
+def _parts(kernel: NamedTuple) -> list[Any]:
     return [getattr(kernel, name) for name in ("proposal", "estimator") if hasattr(kernel, name)]
 
 
-def _estimator(kernel: Any) -> str:
+def _estimator(kernel: NamedTuple) -> str:
     """Which way of drawing batches is used: "faithful", "superposed", "biased", or both where two differ."""
     names = [type(part).__name__ for part in _parts(kernel)]
     kinds = (next((kind for kind in ("superposed", "biased") if kind in name.lower()), "") for name in names)
     return " + ".join(dict.fromkeys(kind or "faithful" for kind in kinds)) or "none"
 
 
-def _batches(kernel: Any) -> list[float]:
+def _batches(kernel: NamedTuple) -> list[float]:
     """Mean batch sizes λ (or B)."""
     holders = [kernel, *_parts(kernel)]
     return [float(part.batch) for part in holders if hasattr(part, "batch")]

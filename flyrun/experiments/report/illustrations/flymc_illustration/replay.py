@@ -14,6 +14,7 @@ from flyrun.experiments.samplers.chain.method import prepare
 from flyrun.ground import environment
 from flyrun.ground.errors import StoreError
 from flyrun.ground.schema import build
+from flyrun.tables.dataset import Dataset
 
 
 class Stretch(NamedTuple):
@@ -25,7 +26,7 @@ class Stretch(NamedTuple):
     first: int
     theta: np.ndarray
     bright: np.ndarray
-    dataset: Any
+    dataset: Dataset
 
 
 def replay(cell: StoredCell, setup: Path, first: int, n: int) -> Stretch:

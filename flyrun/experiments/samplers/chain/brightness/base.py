@@ -23,7 +23,7 @@ SMALLEST = 2.0**-53
 """Chances are not told apart below this, so that rounding lights nobody whose bound is tight."""
 
 
-def lit_among(rests: Any, gaps: Any, n: int, lit: Any) -> int:
+def lit_among(rests: np.ndarray, gaps: np.ndarray, n: int, lit: np.ndarray) -> int:
     """The places j < n of the lit data into lit, (≥ n,), ascending; returns how many. No logarithm is taken.
 
     A dark datum is proposed if V, a uniform, is below its rate q. What is kept of V is r = −log(1 − V), what
@@ -120,7 +120,7 @@ def sweep_room(n_data: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Stream]
     return np.zeros(n_data, np.uint32), np.zeros(n_data, np.uint32), np.zeros(n_data), stream(n_data)
 
 
-def skip_rate(q: Any) -> Any:
+def skip_rate(q: float | np.ndarray) -> Any:
     """λ = −log(1 − q): ⌊Exponential/λ⌋ is geometric, data passed over before one of probability q."""
     with np.errstate(divide="ignore"):
         return np.minimum(-np.log1p(-np.asarray(q)), 1e300)  # finite for q = 1: none is passed over

@@ -36,7 +36,7 @@ START_BLOCK = 65_536
 """Data looked at together for the first state: workspace that later stays small is not filled for all."""
 
 
-def _pack(memory: Any) -> dict[str, np.ndarray]:
+def _pack(memory: "FireflyMemory") -> dict[str, np.ndarray]:
     # of the dark data nothing is known
     n_bright = memory.partition.n_bright[0]
     return {
@@ -48,7 +48,7 @@ def _pack(memory: Any) -> dict[str, np.ndarray]:
     }
 
 
-def _unpack(memory: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _unpack(memory: "FireflyMemory", arrays: dict[str, np.ndarray]) -> Any:
     size, start = len(memory.values), "partition."
     placed = {name.removeprefix(start): values for name, values in arrays.items() if start in name}
     room = memory._asdict()
