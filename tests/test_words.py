@@ -7,7 +7,7 @@ from tests.test_layout import PACKAGE, parsed
 
 #: say nothing of what they hold
 EMPTY = {"found", "told", "made", "said", "own", "one", "words"}
-_MOST_EMPTY, _LEAST_SHAPES, _MOST_ANY = 120, 0.9, 506
+_MOST_EMPTY, _LEAST_SHAPES, _MOST_ANY = 120, 0.9, 303
 #: (n, D), (S,), (C, T, P)
 _SHAPE = re.compile(r"\(\s*[^()\s,]+(?:\s*[-+·/*]\s*[^()\s,]+)*\s*,[^()]*\)")
 

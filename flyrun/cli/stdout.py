@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 #: what is written for characters that an encoding lacks
 _PLAIN = str.maketrans({"±": "+-", "≤": "<=", "≥": ">=", "…": "...", "×": "x", "–": "-", "—": "-", "−": "-"})
@@ -13,7 +13,7 @@ _PLAIN = str.maketrans({"±": "+-", "≤": "<=", "≥": ">=", "…": "...", "×"
 class Stdout:
     """A text stream; lost: the first error of writing to it, after which nothing is written."""
 
-    def __init__(self, stream: Any):
+    def __init__(self, stream: TextIO):
         self._stream = stream
         self.lost: OSError | None = None
 

@@ -181,7 +181,7 @@ def _call_hydra(line: _CommandLine, tokens: list[str]) -> None:
     """Let hydra.main parse `tokens` and call the task, with its errors said in one line."""
 
     @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
-    def task(config: Any) -> None:
+    def task(config: object) -> None:
         _job(line, lambda: _compose(line))
 
     plugins.offer_to_hydra()

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
@@ -57,7 +58,7 @@ class _Regression(BaseEstimator):
         return domain.classes > 0 if self._classes else not domain.has_chance
 
     def _draw(
-        self, x: np.ndarray, target: np.ndarray | pd.Categorical, model: str, sample_weight: Any
+        self, x: np.ndarray, target: np.ndarray | pd.Categorical, model: str, sample_weight: ArrayLike | None
     ) -> None:
         """Draw from the posterior of features (N, D) and a column of targets."""
         of_columns = [str(name) for name in getattr(self, "feature_names_in_", [])]
@@ -100,7 +101,7 @@ class _Regression(BaseEstimator):
         drawn = self.draws_, self.noise_
         return predict.Fitted(self._layout, model_family.link, model_family, settings, *drawn)
 
-    def _rows(self, X: Any) -> pd.DataFrame:
+    def _rows(self, X: ArrayLike) -> pd.DataFrame:
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=np.float64)
         return pd.DataFrame(x[:, self._kept], columns=[column.name for column in self._layout.features])
@@ -135,7 +136,7 @@ class FlyrunClassifier(ClassifierMixin, _Regression):
 
     _classes = True
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Draw. X: (N, D) numbers; y: (N,) classes; sample_weight: (N,), how many rows each stands for.
 
         Raises ValueError for what the posterior cannot be of.
@@ -159,13 +160,13 @@ class FlyrunClassifier(ClassifierMixin, _Regression):
             self.coef_, self.intercept_ = self._whole(beta[None])
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """(N, K): each class's chance, averaged over draws."""
         rows = self._rows(X)
         chance = np.concatenate([block.mean(axis=0) for block in predict.means(self._fitted(), rows)])
         return np.hstack([1.0 - chance, chance]) if chance.shape[1] == 1 else chance
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """(N,): the likeliest class."""
         chance = self.predict_proba(X)
         return self.classes_[chance.argmax(axis=1)]
@@ -181,7 +182,7 @@ class FlyrunRegressor(RegressorMixin, _Regression):
 
     _classes = False
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Draw. X: (N, D) numbers; y: (N,) targets; sample_weight: (N,), how many rows each stands for.
 
         Raises ValueError for what the posterior cannot be of.
@@ -192,7 +193,7 @@ class FlyrunRegressor(RegressorMixin, _Regression):
         self.intercept_ = float(intercept)
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """(N,): the expected targets, averaged over draws; return_std: and the sds of new targets, (N,)."""
         rows, fitted = self._rows(X), self._fitted()
         with np.errstate(over="ignore"):  # far out it is inf

@@ -8,13 +8,14 @@ in the other two cases it has no mode. The prior decides there, and a line says 
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from flyrun.ground.schema import listing
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout, plain
+from flyrun.tables.options import Table
 
 # Columns say the same in a direction along which the likelihood's curvature is less than this share of that
 # for unrelated columns (two that correlate by .99), unless the data are so many that its posterior sd is
@@ -27,7 +28,7 @@ _FEWEST = 3  # rows of a level; of fewer any level may be at an end, and its int
 
 
 def caveats(
-    table: Any,
+    table: Table,
     layout: Layout,
     dataset: Dataset | None,
     likelihood: np.ndarray,
@@ -72,7 +73,7 @@ def groups(likelihood: np.ndarray, prior: np.ndarray) -> list[tuple[list[int], i
     return alike
 
 
-def _alike(table: Any, layout: Layout, group: list[int], free: int) -> str:
+def _alike(table: Table, layout: Layout, group: list[int], free: int) -> str:
     names = [layout.names[d] for d in group]
     relation = "say nearly the same" if len(names) == 2 else "nearly follow from each other"
     count = "one of them" if free == 1 else f"{free} of them"
@@ -103,7 +104,7 @@ def _terms(layout: Layout, names: list[str]) -> list[str]:
     return list(dict.fromkeys(map(read.term_of, names)))
 
 
-def _separated(table: Any, layout: Layout, dataset: Dataset, theta: np.ndarray) -> list[str]:
+def _separated(table: Table, layout: Layout, dataset: Dataset, theta: np.ndarray) -> list[str]:
     """Of classes: columns that tell one from all others in every row, or that all do together, at θ (P,)."""
     levels = layout.target.levels
     if levels is None or layout.task == "ordered":

@@ -28,7 +28,7 @@ _ROWS = 12  # of a summary that is shown where a Fit is
 
 
 def fit(
-    data: Any,
+    data: object,
     target: str,
     *,
     model: str | None = None,
@@ -103,7 +103,7 @@ def load(folder: str | Path) -> "Fit":
 class Fit:
     """A posterior: its draws, what they say, and what vouches for them. folder: where its files are."""
 
-    def __init__(self, folder: Path, data: Any = None, temporary: Any = None):
+    def __init__(self, folder: Path, data: object = None, temporary: object = None):
         self.folder = folder
         self._about = stored.about(folder)
         self._data = data
@@ -140,7 +140,7 @@ class Fit:
 
     def predict(
         self,
-        data: Any,
+        data: object,
         kind: str = "mean",
         interval: float = 0.9,
         draws: int | None = None,
@@ -267,7 +267,7 @@ def _warned(table: "pd.DataFrame") -> "pd.DataFrame":
 
 
 @contextlib.contextmanager
-def _named(data: Any) -> Iterator[str]:
+def _named(data: object) -> Iterator[str]:
     """The name by which the reader of tables finds data."""
     if isinstance(data, (str, Path)):
         yield str(data)

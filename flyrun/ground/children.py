@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing.connection import Connection
 from typing import Any
 
 
@@ -95,7 +96,7 @@ class Pool(ProcessPoolExecutor):
         self._open.close()
 
 
-def _end_with(reader: Any, environment: dict[str, str]) -> None:
+def _end_with(reader: Connection, environment: dict[str, str]) -> None:
     as_here(environment)
 
     def wait() -> None:

@@ -34,7 +34,7 @@ def local_cluster(workers: int, scratch: str | None = None) -> Any:
         )
 
 
-def refuse_unfit(client: Any, modules: Collection[str], asked: set[str]) -> None:
+def refuse_unfit(client: distributed.Client, modules: Collection[str], asked: set[str]) -> None:
     """Raise ConfigError for a worker that cannot import modules of the work. asked: those that can.
 
     A task that a worker cannot read would end the worker, and the next, until none is left to wait for.

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,7 @@ def expect(values: np.ndarray, random: bool) -> bool:
     It reads far ahead otherwise, megabytes for every row. Whether it was told: nothing is to be told of rows
     in memory, nor where the system takes no advice.
     """
-    base: Any = values
+    base: object = values
     while base is not None and not isinstance(base, mmap.mmap):
         base = getattr(base, "base", None)
     if base is None or not hasattr(mmap, "MADV_RANDOM"):

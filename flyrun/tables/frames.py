@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flyrun.ground.errors import DataError
 
@@ -57,7 +57,7 @@ def held(frame: "pd.DataFrame") -> Iterator[str]:
         del _HELD[name]
 
 
-def pandas(table: Any) -> "pd.DataFrame":
+def pandas(table: object) -> "pd.DataFrame":
     """A pandas frame of any table that can be made one, as polars' and Arrow's. TypeError for others."""
     import pandas as pd  # late
 

@@ -225,7 +225,7 @@ def _stored_layout(folder: Path) -> Layout | None:
         return None
 
 
-def _fill(rows: Any, aim: Any, pieces: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
+def _fill(rows: np.ndarray, aim: np.ndarray, pieces: Iterator[tuple[np.ndarray, np.ndarray]]) -> None:
     start = 0
     for block, values in pieces:
         rows[start : start + len(block)], aim[start : start + len(block)] = block, values

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -274,7 +274,7 @@ class _Npz:
         return read
 
 
-def _header(stream: Any, what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _header(stream: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np.dtype]:
     """(shape, Fortran order, type) of a .npy stream, which then stands at its values."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

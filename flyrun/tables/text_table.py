@@ -210,7 +210,7 @@ class TextTable:
             for row in begun
         )
 
-    def _next(self, reader: Any) -> pd.DataFrame | None:
+    def _next(self, reader: Iterator[pd.DataFrame]) -> pd.DataFrame | None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)

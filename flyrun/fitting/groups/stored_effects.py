@@ -20,6 +20,8 @@ from flyrun.ground.schema import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flyrun.tables.new_rows import Place
+
 STORED = "groups"  # of the file of draws
 NEW_GROUPS = ("refuse", "draw", "zero")
 _SHOWN = 10  # levels that a report shows
@@ -55,7 +57,7 @@ class Effects:
         some = {"draws": self.draws[which], "triangle": self.triangle[which]}
         return replace(self, values=self.values[:, which], **some)
 
-    def refuse_new(self, texts: pd.Series, what: str, place: Any) -> None:
+    def refuse_new(self, texts: pd.Series, what: str, place: Place) -> None:
         """Raise DataError for a level that the fit has not seen, where that is refused."""
         unknown = ~texts.isin(self.levels)
         if self.new != "refuse" or not unknown.any():

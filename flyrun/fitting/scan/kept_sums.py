@@ -62,7 +62,7 @@ class Kept:
         """Bytes of a result that is there."""
         return self.place(key).stat().st_size
 
-    def put(self, key: str, result: Any) -> int:
+    def put(self, key: str, result: NamedTuple) -> int:
         """Keep one; its bytes. StoreError where there is no room."""
         stream = io.BytesIO()
         arrays: dict[str, Any] = _packed(result, "")
@@ -78,7 +78,7 @@ class Kept:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _packed(result: Any, at: str) -> dict[str, np.ndarray]:
+def _packed(result: NamedTuple, at: str) -> dict[str, np.ndarray]:
     """A named tuple, and those in it or in tuples of it, as arrays by name."""
     arrays = {f"{at}kind": np.array(type(result).__name__)}
     for name, value in zip(result._fields, result, strict=True):

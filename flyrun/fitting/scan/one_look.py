@@ -1,5 +1,6 @@
 """One look for the rows of many levels of a column: a row group is read and decoded once for all of them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -104,7 +105,7 @@ class Split:
             return Each.of(0, {})
         names, texts = self.looks[0][1].names, dict(self.texts) | {self.by: self.levels}
         columns = (*names, self.by)
-        each: Any
+        each: Iterable[Part]
         if self.most:
             each = [head(block, columns, texts, self.most, (self.by,))]
         else:

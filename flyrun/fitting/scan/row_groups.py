@@ -79,7 +79,7 @@ def parts(block: Block, columns: tuple[str, ...], levels: Levels) -> Iterator[Pa
     names = _inside(block, columns)
     with _opened(block, _inside(block, levels)) as file:
         if 4 * block.rows * len(names) <= _LARGE:
-            pieces: Any = [file.read_row_group(block.group, columns=names, use_threads=False)]
+            pieces: Iterable[Any] = [file.read_row_group(block.group, columns=names, use_threads=False)]
         else:
             pieces = file.iter_batches(_PIECE, [block.group], names, use_threads=False)
         first = 0

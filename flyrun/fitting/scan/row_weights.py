@@ -9,7 +9,6 @@ mean exp Σ(r − c), c any constant of the row (Wagner 1988).
 import copy
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -187,7 +186,7 @@ class Remainders:
         offset = self._rows(index).offset
         return [np.einsum("nd,nd->n", features, block) + offset for block in blocks] + post.auxiliaries(x)
 
-    def _rows(self, index: slice | np.ndarray, down: Any = ()) -> Rows:
+    def _rows(self, index: slice | np.ndarray, down: tuple[slice | None, ...] = ()) -> Rows:
         """Some of them, by a slice or (m,), without features; down: how their numbers are to stand."""
         rows = self.rows
         beside = [column[index][down] if down else column[index] for column in rows.beside.T]

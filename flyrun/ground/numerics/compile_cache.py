@@ -63,7 +63,7 @@ class CompileCache(FunctionCache):
     def flush(self) -> None:
         """Nothing: what is outdated is not found."""
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: tuple[types.Type, ...], target_context: Any) -> Any:
         """The compiled function of a signature, or None."""
         target_context.refresh()
         key = self._index_key(sig, target_context.codegen())
@@ -80,7 +80,7 @@ class CompileCache(FunctionCache):
             return None
         return self._impl.rebuild(target_context, code)
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: tuple[types.Type, ...], data: Any) -> None:
         """Keep a compiled function, if there is room."""
         if not self._impl.check_cachable(data):
             return
@@ -94,14 +94,14 @@ class CompileCache(FunctionCache):
         else:
             _remove_unused()
 
-    def _path(self, key: Any) -> Path:
+    def _path(self, key: tuple[Any, Any, Any]) -> Path:
         sig, machine, code = key
         made_of = {("", self._py_func.__module__)}.union(*map(_modules, sig))
         text = f"{self._py_func.__qualname__} {sig} {machine} {code} {_digest(frozenset(made_of))}"
         return folder() / f"{self._py_func.__name__}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
-def _modules(kind: Any) -> set[tuple[str, str]]:
+def _modules(kind: types.Type) -> set[tuple[str, str]]:
     """Modules that decide what is compiled for a type: ("", of a part) and (of what calls it, of a body)."""
     modules: set[tuple[str, str]] = set()
     if isinstance(kind, types.BaseNamedTuple):

@@ -26,16 +26,16 @@ class MissingMethodError(TypeError):
 # Compiled code makes no arrays and counts no references (_nrt): numba would count every array of a NamedTuple
 # in and out wherever one is handed on, with an atomic operation each, a microsecond an iteration. So a kernel
 # that allocates does not compile. Generic functions are compiled as what calls them.
-_KERNEL: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+_KERNEL: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
-_INLINE: Any = _KERNEL | {"forceinline": True}
+_INLINE: dict[str, Any] = _KERNEL | {"forceinline": True}
 
 INLINE_KERNEL: Any = _INLINE | CALLED_BY_COMPILED
 """Options for numba's `overload` of what a kernel's inner loops call."""
 
 
-def _kept(function: Callable, options: Any) -> Callable:
+def _kept(function: Callable, options: dict[str, Any]) -> Callable:
     """Compile `function` at its first call, or find it on disk."""
     compiled = numba.njit(**options)(function)
     if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
@@ -104,7 +104,7 @@ def generic(declaration: Callable, options: dict[str, bool] | None = None) -> Ca
             raise MissingMethodError(f"{name} is not defined for {owner.__name__} (only for {known})")
         return method
 
-    def select(kind: Any) -> Callable | None:
+    def select(kind: types.Type) -> Callable | None:
         if not isinstance(kind, types.BaseNamedTuple):
             return None
         return of_type(kind.instance_class)  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ generator while the kernel runs, so nothing needs counting.
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core import cgutils, types
 from numba.core.datamodel import register_default
 from numba.extending import NativeValue, typeof_impl, unbox
@@ -17,7 +18,7 @@ from numba.np.random.generator_core import NumPyRandomGeneratorTypeModel
 class _Uncounted:
     """A generator on its way into compiled code."""
 
-    def __init__(self, generator: Any) -> None:
+    def __init__(self, generator: np.random.Generator) -> None:
         self.bit_generator = generator.bit_generator
 
 
@@ -31,7 +32,7 @@ _BITS = types.NumPyRandomBitGeneratorType("bit_generator")
 
 
 @typeof_impl.register(_Uncounted)
-def _typeof(value: Any, context: Any) -> types.Type:
+def _typeof(value: object, context: object) -> types.Type:
     return _TYPE
 
 
@@ -46,7 +47,7 @@ def _unbox(kind: Any, value: Any, c: Any) -> NativeValue:
     return NativeValue(struct._getvalue())
 
 
-def uncounted(generator: Any) -> Any:
+def uncounted(generator: np.random.Generator) -> Any:
     """What to hand to a function of `jit` in a Generator's place; where nothing is compiled, itself."""
     config: Any = numba.config
     return generator if config.DISABLE_JIT else _Uncounted(generator)

@@ -11,12 +11,12 @@ from flyrun.ground.numerics.compiled import inline_jit
 from flyrun.ground.numerics.state import packed
 
 
-def _pack(known: Any) -> dict[str, np.ndarray]:
+def _pack(known: "Stamped") -> dict[str, np.ndarray]:
     index = np.flatnonzero(known.stamp == known.state[0])
     return {"index": index, "values": known.values[index]}
 
 
-def _unpack(known: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _unpack(known: "Stamped", arrays: dict[str, np.ndarray]) -> Any:
     fresh = none_known(len(known.values))
     fresh.values[arrays["index"]] = arrays["values"]
     fresh.stamp[arrays["index"]] = fresh.state[0]

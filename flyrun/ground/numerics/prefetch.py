@@ -4,8 +4,7 @@ Compiled, this is the processor's prefetch instruction, which changes nothing bu
 does nothing.
 """
 
-from typing import Any
-
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
@@ -14,11 +13,11 @@ _LINE = 64
 """Bytes that memory hands over at once."""
 
 
-def prefetch(array: Any, place: Any) -> None:
+def prefetch(array: np.ndarray, place: int) -> None:
     """Begin to fetch array[place], of one dimension; `place` must lie inside."""
 
 
-def prefetch_row(rows: Any, n: Any) -> None:
+def prefetch_row(rows: np.ndarray, n: int) -> None:
     """Begin to fetch row n, 0 ≤ n. rows: (N, D), C-contiguous."""
 
 

@@ -59,11 +59,11 @@ class _LinkedCompiler(compiler.Compiler):
         return super()._compile_core()  # type: ignore[no-untyped-call]
 
 
-CALLED_BY_COMPILED: Any = {"pipeline_class": _LinkedCompiler} if QUICK else {}
+CALLED_BY_COMPILED: dict[str, Any] = {"pipeline_class": _LinkedCompiler} if QUICK else {}
 """Options of numba's for functions that only compiled functions call."""
 
 
-def linked(function: Callable, options: Any, by_itself: Callable) -> Callable:
+def linked(function: Callable, options: dict[str, Any], by_itself: Callable) -> Callable:
     """Compile `function` as part of compiled callers; Python calls `by_itself`, the same compiled."""
     compiled: Any = numba.njit(**options, **CALLED_BY_COMPILED)(function)
     compiled._insert = lambda *_: None  # so a call finds nothing compiled, and asks for it:

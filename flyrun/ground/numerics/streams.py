@@ -36,7 +36,7 @@ def stream(n: int) -> Stream:
     return Stream(np.zeros((4, LANES), np.uint64), np.zeros(2 * LANES * -(-n // (2 * LANES))))
 
 
-def uniforms(stream: Any, rng: Any, n: int) -> None:
+def uniforms(stream: Stream, rng: Any, n: int) -> None:
     """n independent uniforms on (0, 1], or some more, into stream.room. rng: see `exponentials`."""
     if isinstance(rng, np.random.Generator):
         with np.errstate(over="ignore"):
@@ -46,7 +46,7 @@ def uniforms(stream: Any, rng: Any, n: int) -> None:
         stream.room[i] = rng.random()
 
 
-def exponentials(stream: Any, rng: Any, n: int) -> None:
+def exponentials(stream: Stream, rng: Any, n: int) -> None:
     """n independent standard exponentials, or some more, into stream.room.
 
     rng starts the stream. A generator that only plants numbers, as tests use, is asked for them one by one.
@@ -59,7 +59,7 @@ def exponentials(stream: Any, rng: Any, n: int) -> None:
         stream.room[i] = rng.standard_exponential()
 
 
-def normals(stream: Any, rng: Any, out: Any) -> None:
+def normals(stream: Stream, rng: Any, out: np.ndarray) -> None:
     """Fill out, (n,), with independent standard normals. rng: see `exponentials`.
 
     Box & Muller (1958): the radius is the root of twice an exponential, the angle uniform.

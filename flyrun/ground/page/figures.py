@@ -127,7 +127,7 @@ def axes(rows: int, title: str, height: float = 3.4):
     return figure, list(panels)
 
 
-def legend_below(figure: "Figure", *panels: Any) -> None:
+def legend_below(figure: "Figure", *panels: "Axes") -> None:
     """One legend of these panels under the figure, which grows by it: lines may run anywhere."""
     lines: dict[str, Any] = {}
     for panel in panels:
