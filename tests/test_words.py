@@ -3,6 +3,8 @@
 import ast
 import re
 
+import pytest
+
 from tests.test_layout import PACKAGE, parsed
 
 #: say nothing of what they hold
@@ -35,16 +37,19 @@ def of_arrays(tree):
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
+@pytest.mark.thorough
 def test_names_without_content_only_become_fewer():
     assert sum(1 for file in FILES for _ in empty_names(parsed(file))) <= _MOST_EMPTY
 
 
+@pytest.mark.thorough
 def test_docstrings_of_functions_of_arrays_state_shapes():
     documented = [(file.name, *function) for file in FILES for function in of_arrays(parsed(file))]
     silent = [(file, name) for file, name, text in documented if not _SHAPE.search(text)]
     assert len(silent) <= (1 - _LEAST_SHAPES) * len(documented), silent
 
 
+@pytest.mark.thorough
 def test_few_types_are_left_open():
     assert sum(len(re.findall(r": Any\b", file.read_text("utf-8"))) for file in FILES) <= _MOST_ANY
 

@@ -75,6 +75,7 @@ def _score(problem, rule, order, count=200_000):
     return np.abs(z_scores(draws.theta, problem)).max(), draws
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", [1, 2])
 def test_moments_are_the_posteriors_unless_estimates_are_forgotten(order):
     score, draws = _score(PROBLEM, _rule(PROBLEM, order), order)

@@ -8,7 +8,6 @@
     cell_failed    arm, seed, text, log
     part           text, done, total, detail: of a fit's scan, in row groups
     note           text, and arm and seed where it is of one cell
-    round          number, iterations, rhat_max, ess_bulk_min, agreed, next_iterations: of a fit's chains
     table          csv, json, html; of a fit, posterior
     sweep          csv: the table of all its jobs
     error          text

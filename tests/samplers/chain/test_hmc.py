@@ -45,6 +45,7 @@ def _kept_log_data(target, gradient):
     return 0.0
 
 
+@pytest.mark.thorough
 def test_a_density_that_is_not_a_number_is_an_error():
     rows = PROBLEM.features.rows.copy()
     rows[1, 0] = np.nan
