@@ -108,6 +108,7 @@ def test_numbers_that_no_machine_counts_to_are_refused_before_anything_runs(word
         compose_job([*ARM, words])
 
 
+@pytest.mark.thorough
 def test_the_largest_seed_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main([*ARM, "protocol.seeds=[18446744073709551615]", "--quiet", "executor.workers=1"]) == 0

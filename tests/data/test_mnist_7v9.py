@@ -73,6 +73,7 @@ def test_cached_features_have_the_same_bits(rows, config, fresh_cache):
     assert again.features.flags.writeable
 
 
+@pytest.mark.thorough
 def test_a_changed_dataset_leaves_no_trace_in_the_next_load(rows, config, fresh_cache):
     first = data.load(config())
     first.features[:] = 0

@@ -57,7 +57,7 @@ def _p_value(kernel, graph):
     return stats.chisquare(np.bincount(places, minlength=27), stationary(graph) * len(places)).pvalue
 
 
-@pytest.mark.thorough(but="mgpmh-two")
+@pytest.mark.thorough
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 @pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS)
 def test_histograms_are_pi(make, graph):

@@ -98,6 +98,7 @@ def _stopped(rule, batch):
     return np.mean([trial.n_read == batch for trial in _trials(rule, NUMBERS, 0.0, TRIALS)])
 
 
+@pytest.mark.thorough
 def test_a_t_test_stops_as_often_as_its_level_says_and_broken_ones_do_not():
     for batch, epsilon in ((80, 0.1), (5, 0.01)):
         rule = austerity(100, batch, epsilon)

@@ -40,6 +40,7 @@ def refused(monkeypatch):
     monkeypatch.setattr(weighted_draws, "doubts", lambda found: "this is a test")
 
 
+@pytest.mark.thorough
 def test_chains_leave_what_weighted_draws_leave(tmp_path, monkeypatch, capsys, refused):
     table = fit("diabetes", tmp_path, monkeypatch, "--model", "gamma")
     said = capsys.readouterr().out

@@ -148,7 +148,7 @@ def _with(x, i, u):
     return y
 
 
-@pytest.mark.thorough(but="potts sparse")
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_energies_are_sums_of_factors(case):
     energies = np.full(max(case.sizes), np.nan)

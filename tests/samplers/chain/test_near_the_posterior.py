@@ -109,7 +109,7 @@ RUN = [
 ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("held", [False, True])
 def test_a_report_marks_chains_that_never_cross_though_they_should(tmp_path, monkeypatch, held):
     """The broken twin turns back at the border: R-hat and ESS are as before, and the share tells."""

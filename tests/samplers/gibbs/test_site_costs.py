@@ -90,6 +90,7 @@ def test_mgpmh_scans_only_for_a_change():
     assert draws.actual.mean() == pytest.approx(mean_batch + proposed * DEGREE, rel=0.01)
 
 
+@pytest.mark.thorough
 def test_double_min_costs_nothing_that_grows_with_the_degree():
     draws, _ = _run(TRIPLES, double_min(TRIPLES, 6.0, 20.0), 3000)
     mean_batch = 6.0 * TRIPLES.bounds.local.mean() / TRIPLES.bounds.largest_local
