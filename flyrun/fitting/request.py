@@ -125,6 +125,11 @@ class Request:
         model = self.model_asked
         if model in for_tables():
             given["task"] = schema("model", model).task  # type: ignore[attr-defined]
+        if "dataset.shard" in self.typed:
+            raise ConfigError(
+                f"{self.typed['dataset.shard'].text}: a fit is of the whole table, under the whole prior; "
+                "leave this out (--rows N fits the first N rows; experiments on a table take parts of it)"
+            )
         values = {
             key.partition(".")[2]: one.value for key, one in self.typed.items() if one.group == "dataset"
         }

@@ -182,6 +182,14 @@ def test_a_table_shows_two_figures_of_every_sd():
     assert view.rows[1][:4] == ("age", "0.53290", "0.00047", "0.00000")
 
 
+def test_a_setting_that_is_typed_twice_is_refused():
+    """The last would count without a word."""
+    with pytest.raises(
+        ConfigError, match=r"dataset\.limit: is given twice; keep one of dataset\.limit=9 and"
+    ):
+        arguments.parse(["a.csv", "--target", "y", "dataset.limit=9", "dataset.limit=12"])
+
+
 @pytest.mark.parametrize(
     ("word", "why"),
     [
@@ -192,6 +200,7 @@ def test_a_table_shows_two_figures_of_every_sd():
         ("executor=dusk", "fit works here"),
         ("executor=local", "fit works here"),
         ("executor.workers=3", "is of executor=dask"),
+        ("dataset.shard=[0,4]", "a fit is of the whole table"),
     ],
 )
 def test_a_setting_that_a_fit_does_not_have_is_refused(word, why, tmp_path, monkeypatch, capsys):

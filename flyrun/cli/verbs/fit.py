@@ -130,7 +130,13 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
         return {}
     from flyrun.experiments.config.overrides import read  # late: Hydra, which few fits need
 
-    entries = {entry.key: entry for entry in read(words)}
+    entries: dict[str, Any] = {}
+    for entry in read(words):
+        if entry.key in entries:
+            raise ConfigError(
+                f"{entry.key}: is given twice; keep one of {entries[entry.key].text} and {entry.text}"
+            )
+        entries[entry.key] = entry
     for entry in entries.values():
         if entry.group not in ("dataset", "executor") and entry.key not in ("model", "executor"):
             raise ConfigError(
