@@ -249,3 +249,11 @@ def test_an_unknown_column_is_refused_with_those_that_there_are(shards, refused)
         rewrite(path, lambda rows: rows.append_column("c", rows["x0"]).append_column("d", rows["x1"]))
     said = refused(["fit", "shards", "--target", "z", "--quiet"])
     assert said.endswith("no such column; there are x0, x1, x2, x3, y, a and 3 more")
+
+
+def test_a_csv_on_dask_is_told_what_a_scan_reads(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").write_text("x,y\n" + "1,0\n2,1\n" * 20)
+    assert main(["fit", "mine.csv", "--target", "y", "executor=dask"]) == 2
+    assert "mine.csv: is no Parquet file, and a scan" in capsys.readouterr().err
+    assert main(["fit", "mine.csv", "--target", "y"]) == 0  # as the line says

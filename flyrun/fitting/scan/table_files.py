@@ -103,7 +103,13 @@ def find(given: str) -> Shards:
                 schema, about = opened.schema_arrow, opened.metadata
         except (OSError, ValueError) as error:  # Arrow's errors are among them
             reason = " ".join(str(error).split())[:160]
-            raise DataError(f"{path}: is no whole Parquet file ({reason}); write it again") from error
+            what = f"is no whole Parquet file ({reason}); write it again"
+            if not path.endswith(_ENDINGS):
+                what = (
+                    "is no Parquet file, and a scan, of many files or on executor=dask, reads no other; "
+                    "write it as one, or fit this file alone without executor=dask"
+                )
+            raise DataError(f"{path}: {what}") from error
         file_kinds = {field.name: _kind(field.type) for field in schema}
         if both := next((name for name, _ in file.named if name in file_kinds), None):
             raise DataError(f"{path}: has a column {both!r}, which its folder's name holds, too; rename one")
