@@ -149,6 +149,33 @@ def test_a_circle_is_found(tmp_path):
     assert set(circle(file_arrows(tmp_path / "house"))) == {"house.a", "house.b", "house.c"}
 
 
+def missing_modules(root):
+    """Files of the project that import a module of flyrun or of its tools that is not there."""
+    folders = ("flyrun", "flyrun_peers", "tools", "tests", "docs", "datasets", "results")
+    for file in (path for folder in folders for path in sorted((root / folder).rglob("*.py"))):
+        for whole in ("flyrun", "tools"):
+            for line, name in imports(parsed(file), whole):
+                path = root.joinpath(*name.split("."))
+                there = path.is_dir() or path.with_suffix(".py").is_file() or name.count(".") == 1
+                if name.startswith(f"{whole}.") and not there:
+                    yield f"{file.relative_to(root)}:{line}: {name}"
+
+
+def test_scripts_import_what_is_there():
+    """Scripts beside a reference or a data set too, which no other test runs."""
+    assert not list(missing_modules(PACKAGE.parent))
+
+
+def test_a_module_that_moved_is_missed(tmp_path):
+    for path, text in {
+        "flyrun/ground/errors.py": "",
+        "results/make.py": "from flyrun.ground.errors import DataError\nimport flyrun.config.compose",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    assert list(missing_modules(tmp_path)) == ["results/make.py:2: flyrun.config.compose"]
+
+
 def test_who_stands_above_whom():
     """Of experiments; test_two_products has the packages that it stands beside."""
     found = arrows(PACKAGE / "experiments", "flyrun.experiments")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from flyrun.config.compose import compose_job
-from flyrun.samplers.method import prepare
+from flyrun.experiments.config.compose import compose_job
+from flyrun.experiments.samplers.method import prepare
 
 GRAPHS = {"ising": "ising_min_gibbs", "potts": "potts_mgpmh"}
 SEEDS, SWEEPS, BURN_IN, CHUNK = 16, 25_000, 1_000, 500

@@ -67,7 +67,7 @@ def recalled_mgpmh_bound(largest_local: float, batch: float) -> float:
 def gap_against_batch(run: Run, run_dir: Path) -> Any:
     """Two binary variables and one factor 1[x₁ = x₂]: spectral gap of MGPMH relative to Gibbs, by its exact
     series, against the mean batch. From λ = 7 on the bound recalled for Theorem 4 is above the measured ratio
-    and so fails; the one derived in flyrun/experiments/report/illustrations/mgpmh_gap.py is below throughout.
+    and so fails; the one derived here is below throughout.
     """
     figure, (top, bottom) = grid((6.4, 5.2), rows=2, sharex=True)
     measured = np.array([gap_ratio(batch) for batch in BATCHES])
