@@ -45,7 +45,7 @@ def make(name, folder):
     with tempfile.TemporaryDirectory() as scratch:
         program = prepare(arm, Path(scratch))
     batches = np.array([chain(program, FIRST_SEED + k) for k in range(SEEDS)])
-    batches[:, :, 0] /= program.facts()["total_energy_bound"]
+    batches[:, :, 0] /= program.facts().more["total_energy_bound"]
     for what, errors in zip(("energy", "agreement"), standard_errors(batches).T, strict=True):
         print(f"{name} {what}: standard error {errors[0]:.2g} by chains, {errors[1]:.2g} by batches")
     settings = {group: vars(getattr(arm, group)) for group in ("dataset", "model")}
