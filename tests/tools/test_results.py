@@ -104,15 +104,7 @@ def unsettled(found, rows):
     # steps a round of workers ahead are no estimate of the posterior
     uses = [(one or other, column) for one, other, column in _NAMED.findall(found)]
     named = {arm for arm, column in uses if not column.startswith("prefetch_")}
-    return [one["arm"] for one in rows if one.get("arm") in named and _moves(one)]
-
-
-def _moves(one):
-    """Seeds of one target each, as splits of data, need not agree."""
-    several = one.get("judged") == "each split" or one.get("shards", "") != ""
-    mixed = "" if several else one.get("rhat_max", "")
-    falls = one.get("settled") is False or "still falling" in str(one.get("regime"))
-    return falls or (mixed != "" and mixed > 1.1)
+    return [one["arm"] for one in rows if one.get("arm") in named and published.moves(one)]
 
 
 def test_no_verdict_rests_on_an_arm_that_had_not_settled():
@@ -136,60 +128,6 @@ def test_a_verdict_on_what_still_moves_is_noticed(row, told):
     rows = [{"arm": "advi", **row}, {"arm": "ep", "settled": False}]
     assert unsettled("ADVI is {{ a.advi.off|sig }} off.", rows) == told
     assert unsettled("ADVI, which had not settled, is {{ a.advi.off|sig }} off.", rows) == []
-
-
-_SET = re.compile(r"{% set ([\w, ]+) = (.*) %}")
-_MACRO = re.compile(r"{% macro (\w+)\(name.*?arm\('(\w+)', name\)(?:\.(\w+))?")
-_ARM = r"arm\('(\w+)', '([\w.]+)'\)"
-#: columns that are no estimates of a posterior
-_COUNTED = re.compile(r"prefetch_\w+|bright_mean|n_data|iterations|paper_\w+")
-
-
-def claims(template):
-    """Of each row of a table of claims: its text, and the arms whose estimates it gives."""
-    called = {}
-    for names, values in _SET.findall(template):
-        called |= dict(zip(names.split(", "), re.findall(_ARM, values), strict=False))
-    for row in re.findall(r"^\|.*", template, re.MULTILINE):
-        uses = [((run, arm), column) for run, arm, column in re.findall(_ARM + r"(?:\.(\w+))?", row)]
-        uses += [
-            (called[name], column) for name, column in re.findall(r"\b(\w+)\.(\w+)", row) if name in called
-        ]
-        for macro, run, column in _MACRO.findall(template):
-            uses += [((run, arm), column) for arm in re.findall(macro + r"\('([\w.]+)'", row)]
-        yield row, {arm for arm, column in uses if not _COUNTED.fullmatch(column)}
-
-
-def unsettled_claims(template):
-    """Rows that rest on an arm that had not settled and do not say so."""
-    # the macro mnist says so itself, a ratio by its bound
-    said = re.compile(r"settle|in part|ratio_bound|mnist\(")
-    return [
-        row
-        for row, named in claims(template)
-        if any(_moves(published.arm(*arm)) for arm in named) and not said.search(row)
-    ]
-
-
-def test_no_claim_rests_on_an_arm_that_had_not_settled():
-    texts = [path.read_text("utf-8") for path in (pages.ROOT / "tools/results/tables").glob("claims_*.md.j2")]
-    assert sum(len(named) for text in texts for _, named in claims(text)) > 100
-    assert [row for text in texts for row in unsettled_claims(text)] == []
-
-
-def test_a_claim_on_what_still_moves_is_noticed(monkeypatch):
-    rhat = {"fast": 1.01, "slow": 1.3}
-    monkeypatch.setattr(published, "arm", lambda run, name: {"rhat_max": rhat[name]})
-    text = (
-        "{% set one, two = arm('x', 'fast'), arm('x', 'slow') %}\n"
-        "{% macro cost(name) %}{{ arm('x', name).queries_per_ess|sig }}{% endmacro %}\n"
-        "| A | holds | {{ one.speedup }} of {{ two.n_data }} |\n"
-        "| B | holds | {{ two.speedup }} |\n"
-        "| C | holds | {{ arm('x', 'slow').speedup }} |\n"
-        "| D | holds | {{ cost('slow') }} |\n"
-        "| E | not settled | {{ cost('slow') }} |\n"
-    )
-    assert [row[2] for row in unsettled_claims(text)] == ["B", "C", "D"]
 
 
 _RIGHT = re.compile(r"^\|(?:.*\|)?[ ]*-+:[ ]*\|.*$", re.MULTILINE)

@@ -14,11 +14,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.paths import conf_dir
 from tools.results import gallery, inventory, published
+from tools.results.claims import judge
+from tools.results.claims.records import HOME, records
 
 ROOT = conf_dir().parent
 _HERE = Path(__file__).parent
 _MARKED = re.compile(r"(<!-- results: *(\S+) *-->\n).*?(<!-- end -->)", re.DOTALL)
 _MARK = "<!-- results:"
+#: before the name of a table of claims, of tools/results/claims
+_CLAIMS = "claims_"
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(_HERE),
@@ -33,6 +37,7 @@ _TEMPLATES.filters |= {
     "sig": published.sig,
     "ratio": published.ratio,
     "several": published.several,
+    "verdict": judge.word,
     "duration": gallery.duration,
 }
 RESULTS, GALLERY = ROOT / "docs/results.md", published.MEASURED / "index.html"
@@ -70,6 +75,9 @@ def filled(text: str, path: Path) -> str:
 
 def table(name: str, path: Path) -> str:
     """A table of tools/results/tables."""
+    claims = name.removeprefix(_CLAIMS)
+    if claims != name and (HOME / f"{claims}.yaml").exists():
+        return _TEMPLATES.get_template("templates/claims.md.j2").render(claims=records(claims)).strip() + "\n"
     template = _HERE / "tables" / f"{name}.md.j2"
     if not template.exists():
         raise ConfigError(f"{path}: <!-- results: {name} -->: there is no {template.relative_to(ROOT)}")

@@ -17,6 +17,8 @@ from flyrun.ground.paths import conf_dir
 from flyrun.ground.schema import did_you_mean
 
 MEASURED = conf_dir().parent / "results/measured"
+#: from here on a chain's R-hat says that it had not settled
+UNSETTLED_RHAT = 1.1
 _UP, _DOWN = "≤", "≥"  # an upper bound is rounded up, a lower one down: what is printed still is a bound
 
 
@@ -91,6 +93,15 @@ def _value(text: str) -> Any:
         return float(text)
     except ValueError:
         return {"True": True, "False": False}.get(text, text)
+
+
+def moves(one: Row) -> bool:
+    """Whether an arm had not settled: by its R-hat, or by its approximation's own account."""
+    # seeds of one target each, as splits of data, need not agree
+    several = one.get("judged") == "each split" or one.get("shards", "") != ""
+    mixed = "" if several else one.get("rhat_max", "")
+    falls = one.get("settled") is False or "still falling" in str(one.get("regime"))
+    return falls or (mixed != "" and mixed > UNSETTLED_RHAT)
 
 
 def sig(value: float, digits: int = 3, bound: str = "") -> str:

@@ -1,0 +1,1 @@
+"""What the works claim, a YAML file a page's table, and what published arms say of it."""
