@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from flyrun.experiments.models.graphs.graph import local_energies
+from flyrun.experiments.models.graphs.graph import factor_masses, factor_share, local_energies
 from flyrun.experiments.samplers.gibbs import poisson_estimator
 from flyrun.experiments.samplers.gibbs.double_min import DoubleMin, double_min
 from flyrun.experiments.samplers.gibbs.gibbs import build as gibbs
@@ -120,12 +120,13 @@ class OneByOne(Planted):
         return self.paths.choose(probabilities)
 
 
-@pytest.mark.thorough(but="two-valued")
+@pytest.mark.thorough(but="biased-two-valued")
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
-def test_min_gibbs_with_a_biased_estimate_samples_its_tilted_law(graph, monkeypatch):
+@pytest.mark.parametrize("method", ["biased", "subset"])
+def test_min_gibbs_with_a_biased_estimate_samples_its_tilted_law(method, graph, monkeypatch):
     """Theorem 1: x ∝ E e^ε, here by one pick of a factor, all of whose estimates are followed."""
     interpret(monkeypatch)
-    kernel = min_gibbs(graph, 1.0, "biased")
+    kernel = min_gibbs(graph, 1.0, method)
     laws = [_law(kernel.estimator, graph, x, -1, 0, 0, OneByOne)[0] for x in STATES]
     states = [(row, value) for row, law in enumerate(laws) for value in law]
     place = {state: k for k, state in enumerate(states)}
@@ -149,6 +150,20 @@ def test_min_gibbs_with_a_biased_estimate_samples_its_tilted_law(graph, monkeypa
     marginal = np.bincount([row for row, _ in states], joint)
     np.testing.assert_allclose(marginal, tilted / tilted.sum(), atol=1e-12)
     assert 0.5 * np.abs(marginal - stationary(graph)).sum() > 1e-3  # and that is not π
+
+
+def test_a_subset_is_of_different_factors_each_as_likely(monkeypatch):
+    """All subsets of two factors, enumerated; the mean is ζ, and of all factors ζ itself."""
+    interpret(monkeypatch)
+    graph, x = GRAPHS["two-valued"], STATES[5]
+    shares = [factor_share(graph, f, x, -1, 0) * mass for f, mass in enumerate(factor_masses(graph))]
+    sums = [len(shares) / 2 * sum(pair) for pair in itertools.combinations(shares, 2)]
+    law, zeta = _law(estimator(graph, 2.0, "subset"), graph, x, -1, 0, 0, OneByOne)
+    wanted = {round(value, 9): sums.count(value) / len(sums) for value in sums}
+    assert law == pytest.approx(wanted)
+    assert sum(p * value for value, p in law.items()) == pytest.approx(zeta)
+    whole, _ = _law(estimator(graph, 1e6, "subset"), graph, x, -1, 0, 0, OneByOne)
+    assert whole == pytest.approx({round(zeta, 9): 1.0})
 
 
 class ExponentiatedTwice(NamedTuple):

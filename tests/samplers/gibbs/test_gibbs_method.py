@@ -29,6 +29,7 @@ SAMPLERS = {
     "local_minibatch": LocalMinibatch(batch=5),
     "local_poisson": LocalMinibatch(batch=5, batches="poisson"),
     "biased": MinGibbs(batch=0.1, estimator="biased"),
+    "subset": MinGibbs(batch=0.01, estimator="subset"),
     "mgpmh": Mgpmh(),
     "double_min": DoubleMin(),
     "poisson_gibbs": PoissonGibbs(),
@@ -86,8 +87,10 @@ def test_facts(tmp_path):
         "local_minibatch",
         "local_poisson",
         "biased",
+        "subset",
     ]
     assert facts["biased"]["estimator"] == "biased"
+    assert facts["subset"]["estimator"] == "subset"
     assert facts["systematic"]["update"] == "Gibbs, systematic scan"
     assert facts["double_min"]["estimator"] == "faithful + superposed"
     assert facts["mgpmh"]["estimator"] == "faithful"

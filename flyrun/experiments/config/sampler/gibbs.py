@@ -39,8 +39,10 @@ class MinGibbs(Minibatched):
     """MIN-Gibbs (Algorithm 2); mean batch λ = batch·Ψ²."""
 
     batch: float = setting(1.0, "mean batch in units of Ψ²", above=0)
-    estimator: Literal["auto", "faithful", "superposed", "biased"] = setting(
-        "auto", "faithful | superposed | auto: superposed where it can | biased: a plain mean of factors"
+    estimator: Literal["auto", "faithful", "superposed", "biased", "subset"] = setting(
+        "auto",
+        "faithful | superposed | auto: superposed where it can | biased: a mean of factors by their size | "
+        "subset: of different factors, each as likely",
     )
 
 

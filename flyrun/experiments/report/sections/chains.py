@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyrun.experiments.report.arms import ArmResult
+from flyrun.experiments.report.arms import ArmResult, Run
 from flyrun.experiments.report.colours import Look
 from flyrun.experiments.report.draws import Draws
 from flyrun.experiments.report.figures import band, common
 from flyrun.experiments.report.section import Row, Section
 from flyrun.ground.diagnostics import coda
 from flyrun.ground.page.figures import INK, axes, legend_below, round_numbers
+from flyrun.ground.page.metrics import Metric, put
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,19 +70,48 @@ def _autocorrelation(draws: np.ndarray, thin: int) -> tuple[np.ndarray, np.ndarr
     return lags * thin, values[lags]
 
 
+def _settled_level(arms: list[ArmResult]) -> float:
+    """The highest 5th percentile of arms' last quarters: settled chains seldom go below."""
+    traces = [common(arm, "trace_iteration", "trace_log_posterior")[1] for arm in arms]
+    return max(float(np.percentile(values[:, 3 * values.shape[1] // 4 :], 5)) for values in traces)
+
+
+def _traced(arm: ArmResult) -> bool:
+    return bool(arm.cells) and all(getattr(cell, "trace_log_posterior", None) for cell in arm.cells)
+
+
+def _burn_in(run: Run, arm: ArmResult) -> Row:
+    """burn_in_needed: how many iterations the log posterior takes to the level of settled chains, by seed.
+
+    {} of chains that start near the mode, or of which one never gets there.
+    """
+    traced = [other for other in run.arms if _traced(other)]
+    if arm.setting("protocol", "init") in ("map", "ep") or not _traced(arm):
+        return {}
+    level = _settled_level([other for other in traced if other.problem == arm.problem])
+    iteration, values = common(arm, "trace_iteration", "trace_log_posterior")
+    there = values >= level
+    row: Row = {}
+    if there.any(axis=1).all():
+        put(row, "burn_in_needed", iteration[there.argmax(axis=1)] + 1)
+    return row
+
+
 def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Log posterior from the chains' start, which the title names, (above) and likelihood queries per
     iteration (below), mean ± 1 sd over seeds. The log posterior's axis is logarithmic below the values of
     settled chains; its queries are not counted.
     """
-    with_trace = any(all(cell.trace_log_posterior for cell in arm.cells) for arm in arms)
+    with_trace = any(map(_traced, arms))
     starts = {str(arm.setting("protocol", "init")): None for arm in arms}
     where = " or ".join(_STARTS[init] for init in starts if init in _STARTS)
+    if "prior" in starts and any(arm.setting("bound", "name", default="") == "local" for arm in arms):
+        where += ", brought in to where bounds are tight of arms with local bounds"
     title += f"\nchains start {where}" if where else ""
     figure, (*above, bottom) = axes(1 + with_trace, title, height=3.4 + 2.2 * with_trace)
     plotted, least = [], 0.5
     for arm in arms:
-        if all(cell.trace_log_posterior for cell in arm.cells):
+        if _traced(arm):
             iteration, values = common(arm, "trace_iteration", "trace_log_posterior")
             band(above[0], iteration + 1, values, styles[arm.name], arm.name)
             plotted.append(values)
@@ -170,8 +200,16 @@ def _autocorrelations(arms: list[ArmResult], styles: dict[str, Look], title: str
     return figure
 
 
+METRICS = [
+    Metric(
+        "burn_in_needed", "iterations",
+        means="until the log posterior is as high as in all but a twentieth of settled chains' iterations",
+        by_seed=True, digits=3,
+    )
+]  # fmt: skip
 SECTION = Section(
-    "chains", place=250, reads=("autocorrelation",), summarise=summarise,
+    "chains", place=250, reads=("autocorrelation",), summarise=summarise, row=_burn_in, metrics=METRICS,
+    title="Burn-in from far off (mean ± sd over seeds)",
     code=("flyrun.ground.diagnostics.coda",),
     figures={"convergence": _convergence, "autocorrelation": _autocorrelations},
 )  # fmt: skip

@@ -117,9 +117,12 @@ def _parts(kernel: NamedTuple) -> list[Any]:
 
 
 def _estimator(kernel: NamedTuple) -> str:
-    """Which way of drawing batches is used: "faithful", "superposed", "biased", or both where two differ."""
+    """How batches are drawn: "faithful", "superposed", "biased", "subset", or two where they differ."""
     names = [type(part).__name__ for part in _parts(kernel)]
-    kinds = (next((kind for kind in ("superposed", "biased") if kind in name.lower()), "") for name in names)
+    kinds = (
+        next((kind for kind in ("superposed", "biased", "subset") if kind in name.lower()), "")
+        for name in names
+    )
     return " + ".join(dict.fromkeys(kind or "faithful" for kind in kinds)) or "none"
 
 

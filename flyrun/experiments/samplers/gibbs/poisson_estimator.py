@@ -8,7 +8,8 @@ Where every factor is 0 or M_f, the s_f of the factors at M_f add up to one Pois
 batch itself is *faithful*.
 
 A *biased* estimate, for Theorem 1: B picks of factors with probability M_f/Ψ, ε = (Ψ/B) Σ φ_f/M_f. Its mean
-is ζ, but E e^ε = (Σ_f (M_f/Ψ) e^(Ψφ_f/(B M_f)))^B is above e^ζ: MIN-Gibbs samples x ∝ E e^ε.
+is ζ, but E e^ε = (Σ_f (M_f/Ψ) e^(Ψφ_f/(B M_f)))^B is above e^ζ: MIN-Gibbs samples x ∝ E e^ε. The paper's own
+example is a *subset*: B different factors, each as likely as any, ε = (F/B) Σ φ_f over them.
 """
 
 from math import log1p
@@ -54,6 +55,18 @@ class Biased(NamedTuple):
     exact: bool = False
 
 
+class Subset(NamedTuple):
+    """B different factors, uniformly, whose mean stands for that of all; E e^ε is not e^ζ."""
+
+    batch: float  # B, a whole number
+    step: float  # F/B
+    masses: np.ndarray  # (F,): the M_f
+    order: np.ndarray  # (F,) int64: workspace, 0 … F − 1 between draws
+    places: np.ndarray  # (B,) int64: workspace
+    rest: Even  # one row, of the factors not yet drawn
+    exact: bool = False
+
+
 def check_batch(batch: float, what: str = "batch") -> float:
     """The mean batch size, if it is one that a step gets through; else ConfigError, naming sampler.what."""
     if not 0.0 < batch <= _MOST:
@@ -65,9 +78,11 @@ def check_batch(batch: float, what: str = "batch") -> float:
     return float(batch)
 
 
-def estimator(graph: Graph, batch: float, method: str, what: str = "batch") -> Faithful | Superposed | Biased:
+def estimator(
+    graph: Graph, batch: float, method: str, what: str = "batch"
+) -> Faithful | Superposed | Biased | Subset:
     """Estimator with mean batch λ = batch. method: "faithful", "superposed", "auto" (superposed if it can),
-    "biased".
+    "biased", "subset" (of at most all factors).
 
     what: the option that says λ. Raises ConfigError for λ that is no batch, or superposed where
     factors have more than two values.
@@ -81,6 +96,11 @@ def estimator(graph: Graph, batch: float, method: str, what: str = "batch") -> F
     if method == "biased":
         count = max(1.0, round(batch))
         return Biased(count, total / count, alias_table(factor_masses(graph)))
+    if method == "subset":
+        masses = np.array(factor_masses(graph))
+        count = int(min(max(1.0, round(batch)), masses.size))
+        rooms = np.arange(masses.size), np.zeros(count, np.int64)
+        return Subset(float(count), masses.size / count, masses, *rooms, Even(np.array([0, masses.size])))
     top = log1p(total / batch)
     if method == "faithful" or not graph.bounds.two_valued:
         room = np.zeros(AHEAD, np.int64), np.zeros(AHEAD)
@@ -103,6 +123,7 @@ def needs_energy(estimator):
 
 implements(needs_energy, Faithful)(lambda estimator: False)
 implements(needs_energy, Biased)(lambda estimator: False)
+implements(needs_energy, Subset)(lambda estimator: False)
 implements(needs_energy, Superposed)(lambda estimator: True)
 
 
@@ -140,6 +161,20 @@ def _biased(estimator, rng, graph, x, i, u, energy, meter):
         for _ in range(int(estimator.batch)):
             total += factor_share(graph, pick(estimator.table, rng, 0), x, i, u)
         meter[0] += estimator.batch
+    return estimator.step * total
+
+
+@implements(estimate, Subset)
+def _subset(estimator, rng, graph, x, i, u, energy, meter):
+    total, order, places = 0.0, estimator.order, estimator.places
+    for k in range(places.shape[0]):  # Fisher & Yates, as far as B places
+        estimator.rest.first[1] = order.shape[0] - k
+        places[k] = k + pick(estimator.rest, rng, 0)
+        order[k], order[places[k]] = order[places[k]], order[k]
+        total += estimator.masses[order[k]] * factor_share(graph, order[k], x, i, u)
+    for k in range(places.shape[0] - 1, -1, -1):  # so that a draw depends on the generator alone
+        order[k], order[places[k]] = order[places[k]], order[k]
+    meter[0] += estimator.batch
     return estimator.step * total
 
 

@@ -1,0 +1,35 @@
+"""How many iterations chains take from far off to where they settle."""
+
+import pandas as pd
+import pytest
+
+from flyrun.experiments.report.build import build
+from tests.stored import write_cell, write_run
+
+
+def needed(root):
+    build(root)
+    table = pd.read_csv(root / "table.csv").set_index("arm")
+    return table["burn_in_needed"] if "burn_in_needed" in table else pd.Series(dtype=float)
+
+
+def test_iterations_until_the_log_posterior_is_that_of_settled_chains(tmp_path):
+    """Stored chains come in as 20,000 e^(−t/τ), τ a tenth of burn-in: nothing is left after some 9 τ."""
+    root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
+    for seed in (0, 1):
+        write_cell(root, "regular", seed, iterations=2400, burn_in=200)
+        write_cell(root, "map_tuned", seed, iterations=2400, burn_in=400)
+    counts = needed(root)
+    assert 100 < counts["regular"] < 260
+    assert counts["map_tuned"] == pytest.approx(2 * counts["regular"], rel=0.3)
+    assert "Burn-in from far off" in (root / "report.md").read_text()
+
+
+def test_a_chain_that_never_comes_in_has_no_number(tmp_path):
+    root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
+    for seed in (0, 1):
+        write_cell(root, "regular", seed)
+        write_cell(root, "map_tuned", seed, shift=40.0)
+    counts = needed(root)
+    assert counts["regular"] > 0
+    assert pd.isna(counts["map_tuned"])
