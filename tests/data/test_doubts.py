@@ -70,11 +70,13 @@ def remedies(said):
 
 
 def tried(*words):
-    """Add every remedy that a refusal prints, each alone, and return how many; all must help."""
+    """Type every remedy that a refusal prints, each alone, in place of the same setting; all must help."""
     said, count = refusal(*words), 0
     assert said.count("\n") == 0 < len(said)
     for remedy in remedies(said):
-        after = refusal(*words, *remedy)
+        keys = {word.partition("=")[0] for word in remedy if word.startswith("dataset.")}
+        kept = [word for word in words if word.partition("=")[0] not in keys]
+        after = refusal(*kept, *remedy)
         assert not after, f"{said}\n{remedy} ends in\n{after}"
         count += 1
     return said, count

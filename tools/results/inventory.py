@@ -20,10 +20,13 @@ _ROOT = conf_dir().parent
 #: why a row is not here
 REASONS = ("not built", "data", "proof", "statement")
 
+#: what a data set here is to that of the paper
+DATA = ("authors' own", "public stand-in", "generated")
+
 
 @dataclass(frozen=True)
 class Row:
-    """What a work has, as papers.yaml says."""
+    """What a work has, as papers.yaml says. data: of a data set, one of DATA."""
 
     what: str
     title: str
@@ -35,6 +38,7 @@ class Row:
     figure: str = ""
     differs: str = ""
     missing: str = ""
+    data: str = ""
 
     @property
     def place(self) -> str:
@@ -118,6 +122,7 @@ def _faults(row: Row) -> list[str]:
         "either a file or a reason why it is missing": bool(row.file) == bool(row.missing),
         f"missing: {row.reason}: no reason; one of {listing(REASONS)}": row.missing
         and row.reason not in REASONS,
+        f"data: {row.data!r}: must be one of {listing(DATA)}": (row.what == "Data") != (row.data in DATA),
         f"no file {row.file}": row.file and not (_ROOT / row.file).is_file(),
         f"no option {row.option}": row.option and name not in SCHEMAS.get(group, {}),
         f"no experiment {row.experiment}": row.experiment

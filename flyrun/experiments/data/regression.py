@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.experiments.config.dataset.row_data import OpvCep, Qm9Gap
+from flyrun.experiments.config.dataset.row_data import OpvCep, Qm9Gap, Songs
 from flyrun.ground import feature_cache
 from flyrun.tables import checks
 from flyrun.tables.dataset import Dataset
@@ -18,6 +18,7 @@ from flyrun.tables.dataset import Dataset
 TAIL = 1e-4  # share of the rows on either side of a column that are set to the quantile there
 HELD_OUT = 0.1
 SEED = 0
+TARGETS = {"qm9_gap": "gap", "opv_cep": "gap", "songs": "year"}
 
 
 def winsorised(columns: np.ndarray) -> np.ndarray:
@@ -29,24 +30,29 @@ def winsorised(columns: np.ndarray) -> np.ndarray:
 
 
 def prepared(
-    config: Qm9Gap | OpvCep,
+    config: Qm9Gap | OpvCep | Songs,
     columns: np.ndarray,
     gap: np.ndarray,
     names: tuple[str, ...],
     what: str,
     sha256: str,
     info: dict[str, Any],
+    *,
+    n_train: int | None = None,
+    unit: str = "eV",
 ) -> Dataset:
     """Rows in a fixed random order (files are sorted by size), standardised by the training rows.
 
-    columns: (N, D); gap: (N,), in eV.
+    columns: (N, D); gap: (N,), the target, in `unit`.
     config.split: "all" trains on every row, "held_out" keeps the last tenth of the shuffled rows apart (the
-    same at all times).  limit: keeps the first training rows, features as they are.  bias: adds a column.
+    same at all times).  n_train: trains on so many first rows instead, and tests on the others.  limit: keeps
+    the first training rows, features as they are.  bias: adds a column.
     DataError for a column or gap that is constant; ConfigError for a limit out of range.
     """
     # RandomState's streams are frozen for good, those of numpy's newer generators are not.
-    order = np.random.RandomState(SEED).permutation(len(gap))
-    n_test = round(HELD_OUT * len(gap)) if config.split == "held_out" else 0
+    draws = np.random.RandomState(SEED)
+    order = np.append(draws.permutation(n_train or len(gap)), np.arange(n_train or len(gap), len(gap)))
+    n_test = len(gap) - n_train if n_train else round(HELD_OUT * len(gap)) * (config.split == "held_out")
     train, test = order[: len(order) - n_test], order[len(order) - n_test :]
     checks.not_constant(columns[train], what, names)
     checks.not_constant(gap[train, None], what, ("target",))
@@ -69,10 +75,10 @@ def prepared(
         info={
             **info,
             "split": config.split,
-            "target": "gap, standardised by the training rows",
+            "target": f"{TARGETS[config.name]}, standardised by the training rows",
             "target_mean": centre,
             "target_sd": spread,
-            "target_unit": "eV",
+            "target_unit": unit,
             "intercept": "a last column of ones" if config.bias else "none: features and target are centred",
         },
         task="regression",

@@ -65,6 +65,18 @@ class OpvCep(Rows):
     bias: bool = setting(False, "true: a column of ones; false: features and target are centred")
 
 
+@option("dataset", "songs")
+class Songs(Rows):
+    """Years of songs by 90 numbers of their sound, from the public YearPredictionMSD.txt that you have."""
+
+    path: str | None = setting(None, "the file: 515,345 lines, the year first")
+    split: Literal["public", "held_out", "all"] = setting(
+        "public", "public: the last 51,630 lines are apart | held_out: a random tenth | all: none"
+    )
+    limit: int | None = setting(None, "use only the first rows of the (shuffled) training set", at_least=1)
+    bias: bool = setting(False, "true: a column of ones; false: features and target are centred")
+
+
 @option("dataset", "opv_scale")
 class OpvScale(Rows):
     """Generated: 1,800,000 rows of 57 features, the size of the paper's OPV data.
