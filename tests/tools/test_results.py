@@ -101,9 +101,9 @@ def unsettled(found, rows):
     """Arms that a verdict names though they had not settled, where it does not say so."""
     if re.search(r"settle|converge|still", found):
         return []
-    # steps a round of workers ahead are no estimate of the posterior
+    # steps a round of workers ahead, and burn-in, are no estimate of the posterior
     uses = [(one or other, column) for one, other, column in _NAMED.findall(found)]
-    named = {arm for arm, column in uses if not column.startswith("prefetch_")}
+    named = {arm for arm, column in uses if not column.startswith(("prefetch_", "burn_in_"))}
     return [one["arm"] for one in rows if one.get("arm") in named and published.moves(one)]
 
 
