@@ -124,6 +124,7 @@ class Ep(ByQuadrature):
         "parallel",
         ("or serial: one row after the other, in an order of the seed; from the prior its first pass is ADF"),
     )
+    adapt: bool = setting(True, "halve the damping where passes go round; false: never")
 
 
 @option("sampler", "weighted")

@@ -3,7 +3,8 @@
 q(θ) ∝ prior × Π_n exp(−½ u_nᵀT_n u_n + ν_nᵀu_n), u_n the little that datum n sees of θ: a *site* stands in
 for its likelihood. A pass looks at every row where q has it, takes new sites by the method's rule, moves a
 share of the way (damping) and builds q anew: P = P₀ + Σ T_n ⊗ x_n x_nᵀ. A prior that is no Gaussian has a
-site for every coordinate. Where no bound rises, passes may go round for ever: then they damp themselves.
+site for every coordinate. Where no bound rises, passes may go round for ever: then they damp themselves, if
+they may (`adapt`).
 Minka (2001); Opper & Archambeau (2009); Khan & Lin (2017).
 """
 
@@ -81,6 +82,7 @@ class SiteMethod(GaussianAnswer):
         self.projection = Projection(problem.features, whole.basis)
         self.k = whole.basis.shape[1]
         self.from_map = arm.sampler.start == "map"
+        self.adapts = not rule.bound and arm.sampler.adapt
         self.first = self._first()
 
     # -- the Gaussian of sites ------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ class SiteMethod(GaussianAnswer):
         share, peak = float(state["share"][0]), _SLOWEST * float(state["peak"][0])
         if state["step"][0] < 2:  # in sds of the start, which may be the prior's
             return {}
-        if moved > max(peak, _UNSETTLED) and not self.rule.bound:
+        if moved > max(peak, _UNSETTLED) and self.adapts:
             share = min(share, max(share / 2, _LEAST))
         return {"share": np.full(1, share), "peak": np.full(1, moved if np.isinf(peak) else max(peak, moved))}
 
