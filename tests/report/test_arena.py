@@ -1,5 +1,6 @@
 """Scores of an arena: what independent draws are worth, what is a tie, what errors are made of."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from flyrun.experiments.report import arena_errors
 from flyrun.experiments.report.arms import ArmResult
-from flyrun.experiments.report.sections import arena
+from flyrun.experiments.report.sections import arena, convergence
 
 pytestmark = pytest.mark.figures
 
@@ -27,6 +28,7 @@ def _cell(draws, cost=N_DATA, workers=1):
     count = np.arange(1, len(draws) + 1)[:, None]
     mean, square = (np.cumsum(draws**power, axis=0) / count for power in (1, 2))
     values = {
+        "step": count[:, 0],
         "queries": count[:, 0] * float(cost),
         "span": count[:, 0] * float(cost) / workers,
         "seconds": count[:, 0] * 0.1,
@@ -96,12 +98,40 @@ def test_a_bias_that_falls_to_the_end_is_no_limit(pooled, power, said):
     cells = [_cell(one) for one in noise]
     for cell, one in zip(cells, noise, strict=True):
         mean = 0.3 * np.arange(1, 65.0)[:, None] ** -power + one
-        known = {name: cell.values("", name) for name in ("queries", "span", "seconds")}
+        known = {name: cell.values("", name) for name in ("step", "queries", "span", "seconds")}
         known |= {"mean": mean, "mean_all": mean, "square": mean**2 + 1}
         cell.values = lambda group, name, known=known: known.get(name)
     found = pooled(cells)
     assert found["ended"] == 64
-    assert arena.regime(_arm(found, exact=False)) == said
+    arm = _arm(found, exact=False)
+    assert arena.regime(arm) == said
+    # so its last half of the steps did not settle it, however little they moved it
+    seed = SimpleNamespace(moved_last_half=0.001)
+    arm = replace(arm, cells=(seed,) * 4, infos=arm.infos * 4)
+    assert convergence.settled(arm) == (power == 0.0)
+
+
+def test_steps_that_do_nothing_are_no_fall(pooled):
+    """A path that has ended costs nothing more: half of its queries are not half of its steps."""
+    mean = 0.3 / np.minimum(np.arange(1, 65.0), 20)[:, None] + np.zeros((64, D))
+    cells = [_cell(np.zeros((64, D))) for _ in range(2)]
+    for cell in cells:
+        known = {name: cell.values("", name) for name in ("step", "seconds")}
+        queries = np.minimum(known["step"], 20) * float(N_DATA)
+        known |= {"queries": queries, "span": queries, "mean": mean, "mean_all": mean, "square": mean**2 + 1}
+        cell.values = lambda group, name, known=known: known.get(name)
+    assert arena.regime(_arm(pooled(cells), exact=False)) == "bias that did not fall"
+
+
+def test_the_larger_error_is_told_of_be_it_of_variances(pooled):
+    """Means that are right from the first step say nothing of variances that still come near."""
+    cells = [_cell(np.zeros((64, D))) for _ in range(2)]
+    for cell in cells:
+        known = {name: cell.values("", name) for name in ("step", "queries", "span", "seconds")}
+        mean, off = np.zeros((64, D)), 0.3 / np.arange(1, 65.0)[:, None]
+        known |= {"mean": mean, "mean_all": mean, "square": 1.0 + off + mean}
+        cell.values = lambda group, name, known=known: known.get(name)
+    assert arena.regime(_arm(pooled(cells), exact=False)) == "still falling when it ended"
 
 
 def test_what_ended_before_a_budget_has_no_error_there_and_says_so(pooled):

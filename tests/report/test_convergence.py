@@ -26,6 +26,16 @@ def test_what_an_answer_moved_from_half_of_its_steps(mean, moved):
     assert convergence.summarise(_draws(mean))["moved_last_half"] == pytest.approx(moved)
 
 
+def test_coordinates_that_still_moved_are_counted():
+    draws = _draws([0.0] * 4)
+    mean = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.01, 0.0, 2.0]])
+    square = mean**2 + np.array([1.0, 1.0, 1.0])
+    square[-1, 1] = 1.2
+    known = {"step": np.arange(1, 5), "mean": mean, "square": square}
+    draws.values = lambda group, name: known.get(name)
+    assert convergence.summarise(draws)["coordinates_moved"] == 2, "one by its mean, one by its sd"
+
+
 def test_one_step_and_draws_tell_nothing():
     assert convergence.summarise(_draws([3.0])) == {}
     assert convergence.summarise(_draws([3.0, 2.0], answers="draws")) == {}

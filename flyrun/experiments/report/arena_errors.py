@@ -33,8 +33,9 @@ _DRAWS, _SCORED, _FEWEST = 2_000, 400, 200
 
 
 class _Estimates(NamedTuple):
-    """Snapshots of a cell, T of them: costs (T,), moments (T, D)."""
+    """Snapshots of a cell, T of them: steps and costs (T,), moments (T, D)."""
 
+    step: np.ndarray
     queries: np.ndarray
     span: np.ndarray  # queries on the longest path
     seconds: np.ndarray
@@ -61,7 +62,8 @@ def pool(chains: list[Draws]) -> Row:
     critical_se: by queries on the longest path, where several workers share them.  bias, spread: (T,),
     squared bias and variance over seeds of the means, and early: (2, T), of means over all iterations. NaN
     before a seed's first estimate.  ended: passes after which the first seed ended.  end, half: squared bias
-    and variance, (2,), at the end, or after MOST passes, and half of the way there from set-up.
+    and variance over seeds, (2, 2), of means and of variances, at the end, or after MOST passes, and after
+    half of the steps there; NaN where that is none.
     """
     name = store.matching(chains[0].info.get("settings", {}))
     cells = [cell for draws in chains if (cell := _estimates(draws)) is not None]
@@ -87,15 +89,25 @@ def pool(chains: list[Draws]) -> Row:
         for cell, off, cost in zip(cells, offs, setup, strict=True)
     ]
     bias, spread = _parts(off_mean)
-    ends = [min(cell.queries[-1], MOST * gold.facts["n_data"]) for cell in cells]
-    ways = {"end": ends, "half": [(cost + end) / 2 for cost, end in zip(setup, ends, strict=True)]}
+    nothing = np.full(len(gold.mean), np.nan)
+    most = MOST * gold.facts["n_data"]
+    lasts = [max(int(np.searchsorted(cell.queries, most, side="right")) - 1, 0) for cell in cells]
+    halves = [
+        int(np.searchsorted(cell.step, cell.step[last] / 2, side="right")) - 1
+        for cell, last in zip(cells, lasts, strict=True)
+    ]
     parts = {
-        name: _parts(
-            np.array(
-                [at_budget(cell.queries, at, off[0]) for cell, off, at in zip(cells, offs, to, strict=True)]
-            )
+        name: np.transpose(
+            [
+                _parts(
+                    np.array(
+                        [off[k][at] if at >= 0 else nothing for off, at in zip(offs, places, strict=True)]
+                    )
+                )
+                for k in range(2)
+            ]
         )
-        for name, to in ways.items()
+        for name, places in {"end": lasts, "half": halves}.items()
     }
     shared = [
         [at_budget(cell.span, budgets, off[k] ** 2).mean(axis=1) for k in range(2)]

@@ -19,17 +19,21 @@ from flyrun.ground.page.render import NOTHING, View, known, number
 from flyrun.ground.schema import listing
 
 FALLING = 0.75  # what is left of a squared bias that still falls, of what it was half of the way before
+_FALLING = "still falling when it ended"
 NOISE = 3.0  # floors: nearer than that is not told from the truth
 
 
 class _Standing(NamedTuple):
-    """An arm at a budget. ended: passes after which it did, where that was before."""
+    """An arm at a budget. ended: passes after which it did, where that was before. which: moments have the
+    larger error, 0 means, 1 variances.
+    """
 
     arm: ArmResult
     error: float
     se: float
     floor: float
     ended: float | None = None
+    which: int = 0
 
     @property
     def at_floor(self) -> bool:
@@ -53,7 +57,7 @@ def standing(arm: ArmResult, passes: float) -> _Standing | None:
     judged = np.where(errors < NOISE * floors, NOISE * floors, errors - floors)
     worse = int(np.argmax(judged))
     ended = None if _ran(arm, passes) else float(arena["ended"])
-    return _Standing(arm, float(judged[worse]), float(se[worse]), float(floors[worse]), ended)
+    return _Standing(arm, float(judged[worse]), float(se[worse]), float(floors[worse]), ended, worse)
 
 
 def _ran(arm: ArmResult, passes: float) -> bool:
@@ -74,16 +78,23 @@ def tied(first: _Standing, other: _Standing) -> bool:
 
 
 def regime(arm: ArmResult) -> str:
-    """What an arm's error is made of where it ended, or after MOST passes."""
+    """What the larger error of an arm is made of where it ended, or after MOST passes."""
     last = standing(arm, MOST)
     if last is None:
         return "no estimate yet"
     if last.at_floor:
         return "at the floor"
-    (bias, spread), (before, _) = (np.array(errors_of(arm)[name], float) for name in ("end", "half"))
+    (bias, spread), (before, _) = (
+        np.array(errors_of(arm)[name], float)[:, last.which] for name in ("end", "half")
+    )
     if bias <= spread:
         return "variance"
-    return "still falling when it ended" if bias < FALLING * before else "bias that did not fall"
+    return _FALLING if bias < FALLING * before else "bias that did not fall"
+
+
+def falling(arm: ArmResult) -> bool:
+    """Whether its error is known, and more steps would have made it less."""
+    return bool(held([arm])) and regime(arm) == _FALLING
 
 
 def _row(run: Run, arm: ArmResult) -> Row:
@@ -125,7 +136,7 @@ _RANKING = [
     Metric("worst", "worst coordinate", means="the largest squared error of any", digits=2),
     word(
         "regime", "regime",
-        means="what the error is made of there: variance; a bias that the last half of the way took a "
+        means="what the error is made of there: variance; a bias that the last half of the steps took a "
         "quarter of, or more, so that it was still falling when it ended; a bias that did not fall; or none "
         "that the reference can tell, at the floor",
     ),
