@@ -32,7 +32,8 @@ def test_stored_draws_are_diagnosed(tmp_path, monkeypatch, capsys):
     assert main(["diagnose", "short", "--draws", "200", "--bracket"]) == 0
     said = capsys.readouterr().out
     assert float(said.split("p ")[1].split(",")[0]) > 0.01
-    low, high = map(float, said.split("log Z ")[1].split(" to "))
+    low, high = map(float, said.split("log Z ")[1].split(",")[0].split(" to "))
+    assert said.endswith("by its last draw\n")
     assert low - 0.1 < high < low + 2
     assert main(["diagnose", "long", "--draws", "200"]) == 0
     assert float(capsys.readouterr().out.split("p ")[1].split(",")[0]) < 0.01

@@ -120,6 +120,7 @@ class Job:
     arena: bool = False
     held_out: bool = False
     quadrature: bool = False
+    bounded: bool = False
     description: str = ""
     dashed: bool = False
 

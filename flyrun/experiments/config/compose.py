@@ -94,6 +94,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
         arena=bool(base["arena"]),
         held_out=bool(base["held_out"]),
         quadrature=bool(base["quadrature"]),
+        bounded=bool(base["bounded"]),
         **{key: base[key] for key in ("paper", "fresh", "description")},
     )
 

@@ -67,6 +67,28 @@ def clutter(config: options.Clutter) -> Drawn:
     return np.repeat(np.eye(config.n_sets), config.n_data, axis=0), target.ravel(), names, {}
 
 
+@_recipe("Rows by a draw of the prior", "binary", "n_data", "n_features", "law", "nu", "prior_sd", "seed")
+def from_prior(config: options.FromPrior) -> Drawn:
+    """A regression whose θ was drawn from its prior: given the target, θ is a draw of the posterior.
+
+    θ ~ N(0, prior_sd²), x standard normals and a bias; p(y = 1) = 1/(1 + exp(−θᵀx)), or y = θᵀx + t_ν.
+    """
+    stream = _stream(config.seed)
+    rows = with_bias(stream.standard_normal((config.n_data, config.n_features)))
+    theta = config.prior_sd * stream.standard_normal(config.n_features + 1)
+    model: dict[str, Any] = {"name": config.law}
+    if config.law == "logistic":
+        target = np.where(stream.uniform(size=config.n_data) * (1.0 + np.exp(-rows @ theta)) < 1.0, 1.0, -1.0)
+        more = {}
+    else:
+        target = rows @ theta + stream.standard_t(config.nu, config.n_data)
+        model, more = model | {"nu": config.nu, "scale": 1.0}, {"task": "regression"}
+    prior = {"name": "gaussian", "scale": config.prior_sd}
+    names = (*(f"x{d + 1}" for d in range(config.n_features)), "bias")
+    truth = {"theta": theta.tolist(), "model": model, "prior": prior}
+    return rows, target, names, {"info": {"truth": truth}, **more}
+
+
 @_recipe("A rare class", "binary", "n_data", "events", "seed")
 def few_events(config: options.FewEvents) -> Drawn:
     """Two classes, one of them rare: the posterior is skewed however many rows there are.

@@ -6,6 +6,7 @@ from, if that was itself drawn from the prior (bidirectional Monte Carlo; Grosse
 """
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -25,6 +26,15 @@ from flyrun.ground.numerics.compiled import outer_jit
 CHAINS, STEPS = 16, 300
 
 
+class Bracket(NamedTuple):
+    """Of log Z: at most and at least, each but for chance, and standard errors over chains."""
+
+    low: float
+    high: float
+    low_se: float
+    high_se: float
+
+
 @outer_jit
 def _draw(prior, rng, theta):
     draw_base(prior, rng, theta)
@@ -32,29 +42,43 @@ def _draw(prior, rng, theta):
 
 def bracket(
     arm: Arm, problem: Problem, exact: np.ndarray, seed: int = 0, chains: int = CHAINS, steps: int = STEPS
-) -> tuple[float, float]:
-    """(at most, at least) log Z, each but for the luck of so many chains. exact: (P,), a draw of the
-    posterior.
-    """
+) -> Bracket:
+    """Bracket log Z. exact: (P,), a draw of the posterior."""
     rng = np.random.default_rng(seed)
     start = np.empty((chains, exact.size))
     for row in start:
         _draw(problem.prior, rng, row)
-    ladder = 1 / (1 + np.exp(-np.linspace(-6, 6, steps + 1)))
-    ladder = (ladder - ladder[0]) / (ladder[-1] - ladder[0])
+    of_prior, of_data = _curvatures(arm, problem, exact.size)
+    # once data outweigh the prior the log likelihood's sd is as 1/power: steps of equal ratios then
+    most = np.log1p(np.linalg.eigvalsh(of_data)[-1] / of_prior[0, 0])
+    ladder = np.expm1(np.linspace(0, most, steps + 1)) / np.expm1(most)
     forward = _annealed(arm, problem, rng, start, ladder)
     reverse = _annealed(arm, problem, rng, np.tile(exact, (chains, 1)), ladder[::-1])
-    return float(logsumexp(forward) - np.log(chains)), float(np.log(chains) - logsumexp(reverse))
+    (low, low_se), (high, high_se) = _log_mean(forward), _log_mean(reverse)
+    return Bracket(low, -high, low_se, high_se)
+
+
+def _curvatures(arm: Arm, problem: Problem, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of the prior, (P, P), and of the likelihood at the MAP."""
+    penalty = priors_of(arm).penalty(problem.prior)
+    of_prior = np.eye(size) * (penalty.ridge or 0.5 * penalty.rate**2)
+    return of_prior, posterior_curvature(arm, problem) - of_prior
+
+
+def _log_mean(log_weight: np.ndarray) -> tuple[float, float]:
+    """Logarithm of the mean of weights whose logarithms are (n,), and its standard error."""
+    n = len(log_weight)
+    weight = np.exp(log_weight - log_weight.max())
+    error = weight.std(ddof=1) / weight.mean() / np.sqrt(n)
+    return float(logsumexp(log_weight) - np.log(n)), float(error)
 
 
 def _annealed(
     arm: Arm, problem: Problem, rng: np.random.Generator, theta: np.ndarray, ladder: np.ndarray
 ) -> np.ndarray:
     """Log weights, (chains,), of a way along a ladder of powers of the likelihood, a Langevin step each."""
-    penalty = priors_of(arm).penalty(problem.prior)
-    of_prior = np.eye(theta.shape[1]) * (penalty.ridge or 0.5 * penalty.rate**2)
-    of_data = posterior_curvature(arm, problem) - of_prior
-    size = 1.2 * theta.shape[1] ** (-1 / 6)
+    of_prior, of_data = _curvatures(arm, problem, theta.shape[1])
+    size = min(0.95, 1.6 * theta.shape[1] ** (-1 / 6))
     log_weight = np.zeros(len(theta))
     prior, likelihood = log_densities(arm, problem, theta)
     for before, power in pairwise(ladder):
@@ -74,11 +98,16 @@ def _langevin(
     root: np.ndarray,
     size: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A Metropolis-adjusted Langevin step from (G, P), shaped by root·rootᵀ, on prior × likelihood^power."""
+    """A Metropolis-adjusted Langevin step from (G, P), shaped by root·rootᵀ, on prior × likelihood^power.
+
+    Where that is the precision of a Gaussian target its proposal, of variance size² and a drift of
+    1 − √(1 − size²) of the way to the mean, is always taken (Crank & Nicolson's discretisation).
+    """
+    drifted = 1.0 - np.sqrt(1.0 - size**2)
 
     def drift(at: np.ndarray) -> np.ndarray:
         slope = power * scores(arm, problem, at) + (1 - power) * prior_scores(arm, problem, at)
-        return at + 0.5 * size**2 * np.linalg.solve(root.T, np.linalg.solve(root, slope.T)).T
+        return at + drifted * np.linalg.solve(root.T, np.linalg.solve(root, slope.T)).T
 
     centre = drift(theta)
     proposal = centre + size * np.linalg.solve(root.T, rng.standard_normal(theta.shape).T).T

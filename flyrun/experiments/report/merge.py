@@ -58,6 +58,7 @@ def merged(names: list[str], runs: list[Run]) -> Run:
         "arena": any(run.info.get("arena") for run in runs),
         "held_out": any(run.info.get("held_out") for run in runs),
         "quadrature": any(run.info.get("quadrature") for run in runs),
+        "bounded": any(run.info.get("bounded") for run in runs),
         "again": shlex.join(["flyrun", "report", *names]),
         "arms": [entry for run in runs for entry in run.info["arms"]],
     }

@@ -33,7 +33,7 @@ from flyrun.ground.paths import cache_dir
 from flyrun.ground.progress import SLOW_S, duration, when_slow
 
 _LEAST_S = 1.0  # of a given time: what setting up leaves the chains
-_PARTS = ("arena", "held_out", "quadrature")  # of the report, which experiments ask for
+_PARTS = ("arena", "held_out", "quadrature", "bounded")  # of the report, which experiments ask for
 
 
 def run(

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import option, setting, show
+from flyrun.ground.schema import SCALE, option, setting, show
 from flyrun.tables.dataset_options import Rows
 
 
@@ -133,6 +133,22 @@ class TwoModes(Toy):
     n_data: int = setting(40, "rows generated", at_least=2)
     low: int = setting(20, "of them in the lower group", at_least=0)
     seed: int = setting(0, "another one, other rows", at_least=0)
+
+
+@option("dataset", "from_prior")
+class FromPrior(Toy):
+    """Generated: θ drawn from N(0, prior_sd²), then the target by its model, so that θ is an exact draw of
+    the posterior under prior=gaussian prior.scale=prior_sd. Features are standard normals and a bias.
+    """
+
+    n_data: int = setting(200, "rows generated", at_least=2)
+    n_features: int = setting(4, "features besides the bias", at_least=0)
+    law: Literal["logistic", "student_t"] = setting("logistic", "the model; or student_t")
+    nu: float = setting(
+        4.0, "degrees of freedom of student_t's noise, whose scale is 1", at_least=1e-3, at_most=1e9
+    )
+    prior_sd: float = setting(1.0, "of the prior that θ is drawn from", **SCALE)
+    seed: int = setting(0, "another one, another θ and other rows", at_least=0)
 
 
 @option("dataset", "few_events")
