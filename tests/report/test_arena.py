@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flyrun.experiments.report import arena_errors
+from flyrun.experiments.report import arena_curves, arena_errors
 from flyrun.experiments.report.arms import ArmResult
 from flyrun.experiments.report.sections import arena, convergence
 
@@ -175,3 +175,11 @@ def test_sentences_say_who_cannot_be_told_apart():
         "then slow (2.0)."
     )
     assert arena._sentence([], 10) == ""
+
+
+def test_lines_that_hide_each_other_are_one(pooled):
+    """As of mean field and its linear response, whose means are the same."""
+    draws = np.random.default_rng(0).standard_normal((3, 40, D)) + 1.0
+    own, other = pooled([_cell(one) for one in draws]), pooled([_cell(1.5 * one) for one in draws])
+    arms = [replace(_arm(values), name=name) for name, values in zip("abc", (own, own, other), strict=True)]
+    assert [[arm.name for arm in group] for group in arena_curves._alike(arms)] == [["a", "b"], ["c"]]

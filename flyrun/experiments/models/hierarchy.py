@@ -22,6 +22,7 @@ class Hierarchy(Protocol):
 
     n_data: int
     prior: np.ndarray  # (M,): natural parameters of p(φ)
+    least_free_energy: float | None = None  # of any q(φ), where that is known
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
         """Natural parameters to begin with, (M,)."""

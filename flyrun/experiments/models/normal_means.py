@@ -7,7 +7,7 @@ field has spread⁻² + N/between², the same mean, and is too narrow by about �
 import numpy as np
 
 from flyrun.experiments.config.model import NormalMeans as Options
-from flyrun.experiments.models.hierarchy import Hierarchy, Local
+from flyrun.experiments.models.hierarchy import Hierarchy, Local, free_energy
 from flyrun.ground.errors import ConfigError
 from flyrun.tables.dataset import Dataset
 
@@ -22,6 +22,8 @@ class NormalMeans(Hierarchy):
         self.prior = np.array([config.spread**-2, 0.0])
         self.marginal = 1.0 / (config.between**2 + config.noise**2)  # precision of y given θ
         self.exact = self.prior + self.sites(np.arange(self.n_data))
+        best = self.prior[0] + self.n_data * self.tight  # mean field's precision; its mean is the exact one
+        self.least_free_energy = free_energy(self, best * np.array([1.0, self.exact[1] / self.exact[0]]))
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
         return self.prior

@@ -122,11 +122,13 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     exact = max(chains, key=lambda arm: np.nanmax(np.array(errors_of(arm)["bias"], float)[10:]))
     figure, (left, right) = grid((10.0, 4.2), title, columns=2, sharey=True)
     name = exact.name.replace("_", " ")
-    shown = [exact, *(arm for arm in held(arms) if arm.fact("exact") is False)][: MOST_LINES - 3]
-    *colours, other = _apart([*(styles[arm.name].colour for arm in shown), SKY])
+    shown = _alike([exact, *(arm for arm in held(arms) if arm.fact("exact") is False)])[: MOST_LINES - 3]
+    *colours, other = _apart([*(styles[one.name].colour for one, *_ in shown), SKY])
     _bias_and_variance(left, errors_of(exact)["early"], other, f"{name}, all iterations")
-    for arm, colour in zip(shown, colours, strict=True):
-        _bias_and_variance(right, _of(arm), colour, arm.name.replace("_", " "))
+    for alike, colour in zip(shown, colours, strict=True):
+        _bias_and_variance(
+            right, _of(alike[0]), colour, ", ".join(arm.name.replace("_", " ") for arm in alike)
+        )
     _bias_and_variance(left, _of(exact), colours[0], name)
     for line, label in (("--", "squared bias"), (":", "variance over seeds")):
         right.plot([], [], color=INK, linestyle=line, linewidth=1.2, label=label)
@@ -136,6 +138,23 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     left.set_ylabel("posterior means: squared error")
     legend_below(figure, left, right)
     return figure
+
+
+def _alike(arms: list[ArmResult]) -> list[list[ArmResult]]:
+    """Arms of the same line together: the one would hide the other."""
+    groups: list[list[ArmResult]] = []
+    for arm in arms:
+        line = np.array(_of(arm), float)
+        same = (group for group in groups if _equal(np.array(_of(group[0]), float), line))
+        if (group := next(same, None)) is None:
+            groups.append([arm])
+        else:
+            group.append(arm)
+    return groups
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    return np.allclose(one, other, rtol=1e-6, atol=0.0, equal_nan=True)
 
 
 def _apart(wanted: list[str]) -> list[str]:

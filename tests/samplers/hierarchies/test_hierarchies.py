@@ -88,6 +88,21 @@ def test_mean_field_has_the_mean_and_is_too_narrow(tmp_path):
         assert found["sd_ratio"] == pytest.approx(1 / np.sqrt(1 + 0.64 / 0.36), rel=1e-3)  # the prior's part
 
 
+def test_the_excess_free_energy_is_above_the_best_and_no_other(tmp_path):
+    method = method_of(tmp_path, *MEANS, *ASCENT)
+    state = after(method, 200)
+    assert method.estimates(state)["excess_free_energy"] == pytest.approx(0, abs=1e-12)
+    best, energy = state["natural"], free_energy(method.model, state["natural"])
+    assert method.model.least_free_energy == pytest.approx(energy, rel=1e-12)
+    for off in ([1.01, 1.0], [1.0, 1.01], [0.9, 0.95]):
+        found = method.estimates(state | {"natural": best * off})
+        wanted = free_energy(method.model, best * off) - energy
+        assert found["excess_free_energy"] * method.model.n_data == pytest.approx(wanted, rel=1e-6)
+        assert wanted > 0
+    other = method_of(tmp_path, *BLOBS, *ASCENT)
+    assert "excess_free_energy" not in other.estimates(after(other, 1)), "of a mixture the least is not known"
+
+
 def test_memoized_bounds_never_fall_after_a_pass(tmp_path):
     """Those of stochastic steps do: the negative control."""
     words = (*BLOBS, "model.n_components=4", "sampler.batch=60")

@@ -1,7 +1,8 @@
 """The family of methods for global and local variables: q(φ) in natural parameters, changed by batches.
 
 A step is a batch. A query is the local variable of one row worked out once. Handed in are functionals:
-`free_energy`, −ELBO a row at the best q(z), and what the model tells (models/hierarchy.py).
+`free_energy`, −ELBO a row at the best q(z), `excess_free_energy`, what that is above the least, where it is
+known, and what the model tells (models/hierarchy.py).
 """
 
 import time
@@ -78,7 +79,10 @@ class OfHierarchies(Method):
 
     def estimates(self, state: State) -> dict[str, np.ndarray]:
         natural = state["natural"]
-        values = {"free_energy": free_energy(self.model, natural) / self.model.n_data}
+        energy, least = free_energy(self.model, natural), self.model.least_free_energy
+        values = {"free_energy": energy / self.model.n_data}
+        if least is not None:
+            values["excess_free_energy"] = max(energy - least, 0.0) / self.model.n_data
         return {name: np.array(value) for name, value in (values | self.model.estimates(natural)).items()}
 
     def result(self, state: State) -> dict[str, np.ndarray]:
