@@ -136,6 +136,11 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         axis.set(xscale="log", yscale="log", xlabel="passes over the data")
         round_numbers(axis.xaxis)
     left.set_ylabel("posterior means: squared error")
+    low, floor = left.get_ylim()[0], errors_of(exact)["floors"][0]
+    if floor > low:
+        for axis in (left, right):
+            axis.axhspan(low, floor, color=INK, alpha=0.2, linewidth=0, label="noise of the reference")
+        left.set_ylim(bottom=low)
     legend_below(figure, left, right)
     return figure
 

@@ -17,10 +17,10 @@ from flyrun.experiments.data.documents import Corpora, Corpus, Halves, halved, o
 from flyrun.experiments.gold.reference import arm_of
 from flyrun.experiments.models import lda
 from flyrun.experiments.samplers.method import prepare
-from flyrun.experiments.samplers.topics import lda_gibbs, lda_sampled, lda_svi, search
+from flyrun.experiments.samplers.topics import lda_gibbs, lda_sampled, lda_streaming, lda_svi, search
 from flyrun.ground.errors import ConfigError
 
-METHODS = ("lda_pmd", "lda_svi", "lda_sgrld", "lda_smc", "lda_gibbs")
+METHODS = ("lda_pmd", "lda_svi", "lda_sgrld", "lda_smc", "lda_gibbs", "lda_streaming")
 SMALL = [
     "dataset=topic_corpus", "dataset.n_documents=24", "dataset.n_valid=6", "dataset.n_test=6",
     "dataset.n_words=30", "dataset.n_topics=3", "dataset.length=12", "model=lda", "model.n_topics=3",
@@ -308,6 +308,69 @@ def test_all_documents_a_step_with_steps_of_one_is_coordinate_ascent():
     early, late = built(problem, lda_svi, step=(1.0, 1.0, 0.0)), built(problem, lda_svi)
     assert early.rate(7) == 1.0
     assert late.rate(7) == 0.125
+
+
+def streamed(problem, **options):
+    return built(problem, lda_streaming, **{"inner": 3, "stale": 0, "tolerance": 1e-9, **options})
+
+
+def test_a_stream_of_one_batch_is_coordinate_ascent():
+    """From where all arms of a seed begin, bit for bit; afterwards it rests."""
+    rng = np.random.default_rng(5)
+    problem = tiny(
+        n_topics=3, documents=[rng.integers(3 * (d % 3), 3 * (d % 3) + 5, size=20) for d in range(30)]
+    )
+    stream, ascent = streamed(problem), built(problem, lda_svi, step=(1.0, 1.0, 0.0), tolerance=1e-9)
+    once, _ = stream.advance(stream.init(1), 1)
+    wanted, _ = ascent.advance(ascent.init(1), 3)
+    np.testing.assert_allclose(once["lam"], wanted["lam"], rtol=1e-12)
+    later, records = stream.advance(once, 2)
+    np.testing.assert_array_equal(later["lam"], once["lam"])
+    assert records["queries"].sum() == records["visits"].sum() == 0
+
+
+@pytest.mark.parametrize("stale", [0, 2])
+def test_a_stream_takes_every_token_once_however_late(stale):
+    """λ is β and each token's counts; without −λ_τ, as (5.49) has it, each batch adds the others again."""
+    rng = np.random.default_rng(5)
+    problem = tiny(
+        n_topics=3, documents=[rng.integers(3 * (d % 3), 3 * (d % 3) + 5, size=20) for d in range(30)]
+    )
+    stream = streamed(problem, batch=5, stale=stale)
+    state, records = stream.advance(stream.init(1), 9)
+    assert records["visits"].sum() == 30
+    prior, words = (
+        problem.beta * problem.shape[1],
+        np.bincount(np.repeat(problem.data.train.word, problem.data.train.repeats)),
+    )
+    np.testing.assert_allclose(state["lam"].sum(axis=1), prior + words, rtol=1e-12)
+    local = stream.local
+    stream.local = lambda corpus, batch, at, counts: (local(corpus, batch, at, counts), counts.__iadd__(at))[
+        0
+    ]
+    twice, _ = stream.advance(stream.init(1), 9)
+    assert twice["lam"].sum() > 1.5 * state["lam"].sum()
+
+
+def test_a_stream_ends_near_coordinate_ascent():
+    """By what completes documents, on many documents of topics that differ."""
+    rng = np.random.default_rng(2)
+    problem = tiny(
+        n_topics=3,
+        alpha=0.1,
+        documents=[rng.integers(3 * (d % 3), 3 * (d % 3) + 3, size=20) for d in range(300)],
+    )
+    stream, ascent = (
+        streamed(problem, batch=30, inner=10),
+        built(problem, lda_svi, step=(1.0, 1.0, 0.0), tolerance=1e-9),
+    )
+    once, _ = stream.advance(stream.init(1), 10)
+    long, _ = ascent.advance(ascent.init(1), 60)
+    ours, theirs = (
+        one.perplexity(state, problem.data.test) for one, state in ((stream, once), (ascent, long))
+    )
+    assert ours == pytest.approx(theirs, rel=0.02)
+    assert ours < 0.5 * problem.shape[0]
 
 
 # --- the contract

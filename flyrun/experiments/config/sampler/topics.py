@@ -77,14 +77,33 @@ class LdaPmd(SampledTopics, SteppedTopics):
     most: ClassVar[float | None] = 1.0
 
 
+@dataclass(frozen=True)
+class VariationalTopics(BatchedTopics):
+    """Those that fit q(θ_d) of each document by iterations of its own."""
+
+    most_iterations: int = setting(100, "on one document", at_least=1)
+    tolerance: float = setting(1e-3, "mean change of a document's γ at which they end", above=0)
+
+
 @option("sampler", "lda_svi")
-class LdaSvi(SteppedTopics):
+class LdaSvi(SteppedTopics, VariationalTopics):
     """Topics by stochastic variational inference."""
 
     paper: ClassVar[str] = "Hoffman, Blei and Bach 2010; Hoffman, Blei, Wang and Paisley 2013"
     most: ClassVar[float | None] = 1.0
-    most_iterations: int = setting(100, "on one document", at_least=1)
-    tolerance: float = setting(1e-3, "mean change of a document's γ at which they end", above=0)
+
+
+@option("sampler", "lda_streaming")
+class LdaStreaming(VariationalTopics):
+    """Topics by streaming variational Bayes: a batch of documents is fitted under what those before it made.
+
+    Each document is read once; after the last batch steps do nothing.
+    """
+
+    paper: ClassVar[str] = "Broderick, Boyd, Wibisono, Wilson and Jordan 2013"
+    batch: int = setting(1024, "documents", at_least=1)
+    inner: int = setting(10, "ascents of a batch under its prior", at_least=1)
+    stale: int = setting(0, "batches before it that a simulated worker has not seen", at_least=0)
 
 
 @option("sampler", "lda_sgrld")
@@ -114,10 +133,15 @@ class LdaGibbs(TopicMethod):
 class LdaHogwild(TopicMethod):
     """Topics by collapsed Gibbs sampling of shards of documents at once (AD-LDA); a step is a sweep.
 
-    Counts are merged after each sweep.
+    Counts are merged after each sweep, or come late.
     """
 
-    paper: ClassVar[str] = "Newman, Asuncion, Smyth and Welling 2009"
+    paper: ClassVar[str] = "Newman, Asuncion, Smyth and Welling 2009; late, Asuncion, Smyth and Welling 2008"
     shards: int = setting(
         4, "of the documents, each with its own copy of the counts during a sweep", at_least=1
+    )
+    late: int = setting(
+        0,
+        "sweeps by which a shard's view of the others' counts is late at most, anew for each shard and sweep",
+        at_least=0,
     )

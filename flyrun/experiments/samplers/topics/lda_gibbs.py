@@ -41,10 +41,10 @@ class CollapsedGibbs(Topics):
         self.average(arrays, by_word, t)
         return float(len(z))
 
-    def counted(self, z: np.ndarray) -> np.ndarray:
-        """Words by topic, (V, K), of all tokens."""
+    def counted(self, z: np.ndarray, tokens: slice = slice(None)) -> np.ndarray:
+        """Words by topic, (V, K), of all tokens or of some."""
         by_word = np.zeros(self.problem.shape)
-        np.add.at(by_word, (np.repeat(self.train.word, self.train.repeats), z), 1.0)
+        np.add.at(by_word, (np.repeat(self.train.word, self.train.repeats)[tokens], z[tokens]), 1.0)
         return by_word
 
     def average(self, arrays: State, by_word: np.ndarray, t: int) -> None:

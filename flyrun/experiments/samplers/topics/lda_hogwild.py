@@ -3,6 +3,9 @@
 In a sweep every shard draws its tokens' topics as collapsed Gibbs sampling does, by its own copy of the
 counts of words by topic, which at its end become what they were and the sum of all shards' differences. So
 they are again the counts of all tokens. With one shard it is collapsed Gibbs sampling, and exact.
+
+Without that barrier (Asuncion, Smyth & Welling 2008) a shard has its own counts as they are, and those of the
+others as they were some sweeps ago, `late` at most: each shard draws how many, anew in every sweep.
 """
 
 from dataclasses import replace
@@ -38,22 +41,47 @@ class HogwildTopics(CollapsedGibbs):
         lengths = np.concatenate([[0], np.cumsum(self.train.repeats)])
         self.tokens = lengths[first[self.begins]]
 
-    def merged(self, rng: np.random.Generator, z: np.ndarray, by_word: np.ndarray) -> np.ndarray:
-        """z changed by a sweep of every shard, and the counts (V, K) after it; by_word: those before."""
+    def start(self, rng: np.random.Generator) -> State:
+        """past: z after each of the last late + 1 sweeps, that of t sweeps at t modulo their number."""
+        state, late = super().start(rng), self.arm.sampler.late
+        return state | ({"past": np.stack([state["z"]] * (late + 1))} if late else {})
+
+    def merged(
+        self, rng: np.random.Generator, z: np.ndarray, by_word: np.ndarray, seen: list[np.ndarray]
+    ) -> np.ndarray:
+        """z changed by a sweep of every shard, and the counts (V, K) after it; by_word: those before; seen:
+        those that each shard has.
+        """
         total, room = by_word.copy(), np.empty((2, self.problem.n_topics))
         alpha, beta = self.problem.alpha, self.problem.beta
-        for shard in range(self.arm.sampler.shards):
+        for shard, counts in enumerate(seen):
             first, last = self.begins[shard : shard + 2]
             documents = self.train._replace(first=self.train.first[first : last + 1])
-            mine, local = z[self.tokens[shard] : self.tokens[shard + 1]], by_word.copy()
+            mine, local = z[self.tokens[shard] : self.tokens[shard + 1]], counts.copy()
             sweep(rng, documents, alpha, beta, mine, local, local.sum(axis=0), room)
-            total += local - by_word
+            total += local - counts
         return total
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        by_word = self.merged(rng, arrays["z"], self.counted(arrays["z"]))
+        z, late = arrays["z"], self.arm.sampler.late
+        by_word = self.counted(z)
+        seen = self.late(rng, arrays, t) if late else [by_word] * self.arm.sampler.shards
+        by_word = self.merged(rng, z, by_word, seen)
+        if late:
+            arrays["past"][(t + 1) % (late + 1)] = z
         self.average(arrays, by_word, t)
-        return float(len(arrays["z"]))
+        return float(len(z))
+
+    def late(self, rng: np.random.Generator, arrays: State, t: int) -> list[np.ndarray]:
+        """The counts (V, K) that a shard has in sweep t: its own of now, the others' of some sweeps ago."""
+        z, past = arrays["z"], arrays["past"]
+        before = [past[(t - k) % len(past)] for k in range(min(t + 1, len(past)))]
+        counts = [self.counted(one) for one in before]
+        seen = []
+        for shard, ago in enumerate(rng.integers(len(before), size=self.arm.sampler.shards)):
+            own = slice(*self.tokens[shard : shard + 2])
+            seen.append(counts[ago] - self.counted(before[ago], own) + self.counted(z, own))
+        return seen
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:
         """span: the tokens of the largest shard."""
