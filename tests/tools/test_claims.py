@@ -218,6 +218,13 @@ def test_errors_are_those_of_the_formula(world):
     assert estimate.error == pytest.approx(2.0 * (0.025**2 + 0.005**2) ** 0.5, rel=0.01)
 
 
+def test_an_error_has_the_references_own(world):
+    """Two that differ by less than it are not told apart, however little their seeds differ."""
+    row = Row({"off": 0.0009, "off_sd": 0.0, "truth_error": 0.0009, "seeds": 5.0}, "x")
+    assert estimates.estimated(row, "off").error == pytest.approx(0.0009)
+    assert estimates.estimated(Row({**row, "truth_error": ""}, "x"), "off").error == 0.0
+
+
 def test_a_table_of_the_docs_is_of_a_record(tmp_path):
     """The documents name the tables that are there, and no others."""
     docs = "".join(path.read_text("utf-8") for path in (HOME.parents[2] / "docs").glob("*.md"))

@@ -13,6 +13,8 @@ from tools.results.published import Row, sig
 
 #: how sure a rule is before it decides: by Student's t of the seeds, on two sides
 LEVEL = 0.05
+#: columns that are held against a reference -> the column of its own error
+REFERENCE = {"off": "truth_error", "off_worst": "truth_error_worst"}
 #: columns of which `ratio_bound` says what unsettled chains make of them
 BOUNDED = ("speedup", "speedup_worse", "wall_speedup")
 _OPERATIONS = {
@@ -62,11 +64,13 @@ def estimated(row: Row, formula: str) -> Estimate:
 
 
 def standard_error(row: Row, column: str) -> float:
-    """Of a mean over seeds: as it is stored, or by the seeds' sd; 0 where the table has neither."""
+    """Of a mean over seeds: as it is stored, or by the seeds' sd, 0 where the table has neither; with the
+    error of the reference that it is held against.
+    """
     stored, spread = row.get(f"{column}_se"), row.get(f"{column}_sd")
-    if isinstance(stored, float):
-        return stored
-    return spread / math.sqrt(row.seeds) if isinstance(spread, float) else 0.0
+    error = spread / math.sqrt(row.seeds) if isinstance(spread, float) else 0.0
+    known = row.get(REFERENCE.get(column, ""), 0.0)
+    return math.hypot(stored if isinstance(stored, float) else error, known if isinstance(known, float) else 0.0)
 
 
 def _evaluated(node: ast.AST, values: Mapping[str, float]) -> float:
