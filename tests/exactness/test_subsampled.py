@@ -133,13 +133,17 @@ def test_a_bound_errs_no_more_often_than_it_says(bound):
 
 @pytest.mark.thorough
 def test_algorithm_7_reads_batches_of_one_size_at_levels_that_fall_with_the_data():
-    rule = confidence(1_000, 50, 1.0, 0.1, "hoeffding_serfling", 3.0, True)
+    rule, tighter = (
+        confidence(1_000, 50, 1.0, 0.1, by, 3.0, True) for by in ("serfling", "hoeffding_serfling")
+    )
     assert rule.sizes.tolist() == list(range(50, 1_001, 50))
-    m = rule.sizes[rule.sizes <= 500].astype(float)
+    m = rule.sizes.astype(float)
     levels = 2.0 / (3.0 * m**3.0) * 0.1
     assert levels.sum() < 0.1
     printed = np.sqrt(2.0 / m * (1.0 - (m - 1.0) / 1_000) * np.log(2.0 / levels))  # of C, half the range
-    np.testing.assert_allclose(2.0 * rule.by_range[: len(m)], printed, rtol=1e-12)
+    np.testing.assert_allclose(2.0 * rule.by_range, printed, rtol=1e-12)
+    np.testing.assert_array_equal(rule.by_range[m <= 500], tighter.by_range[m <= 500])
+    assert (rule.by_range > tighter.by_range)[m > 500].all()  # what is tighter is not as printed
     wrong, n_read = _wrong(rule, TWO_POINTS)
     assert wrong <= 0.1
     assert n_read > 500

@@ -185,12 +185,16 @@ class Austerity(Subsampled):
 class Confidence(Subsampled):
     """Reads growing batches until a bound on their mean is sure; errs with chance epsilon, 0 reads all.
 
-    Algorithm 7 of Angelino, Johnson and Adams 2016 is bound=hoeffding_serfling growth=1 levels=size.
+    Algorithm 7 of Angelino, Johnson and Adams 2016 is bound=serfling growth=1 levels=size.
     """
 
     paper: ClassVar[str] = "Bardenet, Doucet and Holmes 2014 and 2017, On MCMC Methods for Tall Data"
-    bound: Literal["hoeffding", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling"] = setting(
-        "bernstein_serfling", "hoeffding | hoeffding_serfling | empirical_bernstein | bernstein_serfling"
+    bound: Literal[
+        "hoeffding", "serfling", "hoeffding_serfling", "empirical_bernstein", "bernstein_serfling"
+    ] = setting(
+        "bernstein_serfling",
+        "hoeffding | serfling, as in Algorithm 7 | hoeffding_serfling, tighter after half of the data | "
+        "empirical_bernstein | bernstein_serfling",
     )
     order: int = _order()
     batch: int = setting(20, "data read first, at least 2", at_least=2)
@@ -207,10 +211,14 @@ class Confidence(Subsampled):
 
 @option("acceptance", "bright_subset")
 class BrightSubset(Acceptance):
-    """Firefly whose proposals are tested by batches of the bright data; biased, except for epsilon=0."""
+    """Firefly whose proposals are tested by batches of its terms; biased, except for epsilon=0."""
 
     paper: ClassVar[str] = "Angelino, Johnson and Adams 2016, section 3.6; Korattikara, Chen and Welling 2014"
-    batch: int = setting(16, "bright data read at a time", at_least=2, at_most=128)
+    terms: Literal["bright", "both"] = setting(
+        "bright",
+        "of which data: bright, as the sum of the others is known | both: batches of bright ones and of dark",
+    )
+    batch: int = setting(16, "terms of a kind read at a time", at_least=2, at_most=128)
     epsilon: float = setting(
         0.05, "chance of a wrong answer, if sample means are normal; 0: reads all", at_least=0, at_most=0.5
     )
