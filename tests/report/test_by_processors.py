@@ -50,3 +50,17 @@ def test_perplexity_stands_at_its_critical_path():
     assert faults(figure) == []
     assert by_processors.perplexity(run(serial), None) is None
     assert by_processors.seconds(run(serial), None) is None
+
+
+def test_time_a_site_is_by_threads_and_of_right_chains_alone():
+    def timed(threads, sites, at, exact=True):
+        sampler, facts = {"name": "chromatic", "threads": threads}, {"n_params": sites, "exact": exact}
+        return arm(f"{threads}_{sites}_{exact}", sampler, facts, [{"us_per_site": at}] * 2)
+
+    arms = [timed(2, 400, 0.9), timed(1, 400, 0.09), timed(2, 10**6, 0.018), timed(1, 10**6, 0.03)]
+    figure = by_processors.a_site(run(*arms, timed(1, 900, 5.0, exact=False)), None)
+    (axis,) = figure.axes
+    lines = [line for line in axis.lines if line.get_marker() == "o"]
+    assert [line.get_ydata().tolist() for line in lines] == [[90.0, 30.0], [900.0, 18.0]]
+    assert faults(figure) == []
+    assert by_processors.a_site(run(*arms[:1]), None) is None

@@ -6,6 +6,7 @@ import pytest
 
 from flyrun.experiments.report.build import SECTIONS, Page, build, load
 from flyrun.experiments.report.section import shown
+from flyrun.experiments.report.sections import functionals
 from flyrun.experiments.runner import store
 from flyrun.experiments.runner.posterior import PosteriorFile
 from flyrun.ground import files, run_files
@@ -91,3 +92,24 @@ def test_the_likeliest_words_of_topics_where_the_vocabulary_is_known(run):
     assert last.title == "Likeliest words of the first topics: other"
     assert last.rows[0] == ("1", "oil barrel 0")
     assert len(last.rows) == 8
+
+
+@pytest.mark.figures
+def test_lines_are_of_one_truth_and_what_lies_on_each_other_is_one(tmp_path):
+    arms = ("one", "same", "other", "elsewhere")
+    root = write_run(tmp_path / "run", {name: [0] for name in arms})
+    for name, end in zip(arms, (7, 7, 6, 5), strict=True):
+        write_functionals(root, name, 0, {"perplexity": [9, 8, end]})
+    folder = cell_folder(root, "elsewhere", 0)
+    info = files.read_json(folder / store.CELL)
+    info["facts"]["known_perplexity"] = 4.0
+    files.write_json(folder / store.CELL, info)
+    store.mark_done(folder)
+    run = load(root)
+    lines = functionals._lines(run.done, "perplexity", 5.0, "visits")
+    assert list(lines) == ["one, same", "other"]
+    assert list(functionals._lines(run.done, "perplexity", None, "visits")) == [
+        "one, same",
+        "other",
+        "elsewhere",
+    ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flyrun.experiments.report.arena_errors import AFTER, PASSES, errors_of, held
+from flyrun.experiments.report.arena_errors import AFTER, NOISE, PASSES, errors_of, held
 from flyrun.experiments.report.arms import ArmResult
 from flyrun.experiments.report.colours import Look
 from flyrun.experiments.report.figures import MOST_LINES
@@ -114,7 +114,7 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """What errors of posterior means are made of: squared bias (dashed, where seeds tell it) and variance
     over seeds (dotted). Left: the exact chain that forgets its start last, all iterations and, as elsewhere,
     the last half of them (the survey's Figures 2.1, 2.2 and 6.1); right: approximate methods against it
-    (Figure 6.2), the first six, but those that answer once.
+    (Figure 6.2), the first six, but those that answer once, and those that are not told from the truth.
     """
     chains = [arm for arm in held(arms) if arm.exact is True and arm.infos[0]["answers"] == "draws"]
     if not chains:
@@ -122,8 +122,9 @@ def regimes(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     exact = max(chains, key=lambda arm: np.nanmax(np.array(errors_of(arm)["bias"], float)[10:]))
     figure, (left, right) = grid((10.0, 4.2), title, columns=2, sharey=True)
     name = exact.name.replace("_", " ")
-    shown = _alike([exact, *(arm for arm in held(arms) if arm.fact("exact") is False)])[: MOST_LINES - 3]
-    *colours, other = _apart([*(styles[one.name].colour for one, *_ in shown), SKY])
+    biased = (arm for arm in held(arms) if arm.fact("exact") is False and not _at_floor(arm))
+    shown = _alike([exact, *biased])[: MOST_LINES - 3]
+    *colours, other = _apart([*(styles[alike[0].name].colour for alike in shown), SKY])
     _bias_and_variance(left, errors_of(exact)["early"], other, f"{name}, all iterations")
     for alike, colour in zip(shown, colours, strict=True):
         _bias_and_variance(
@@ -160,6 +161,11 @@ def _alike(arms: list[ArmResult]) -> list[list[ArmResult]]:
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:
     return np.allclose(one, other, rtol=1e-6, atol=0.0, equal_nan=True)
+
+
+def _at_floor(arm: ArmResult) -> bool:
+    """Whether its means end at the reference's noise: decades below all that this figure is about."""
+    return float(np.sum(errors_of(arm)["end"], axis=0)) < NOISE * float(errors_of(arm)["floors"][0])
 
 
 def _apart(wanted: list[str]) -> list[str]:

@@ -25,6 +25,7 @@ from flyrun.ground.diagnostics.psis import pareto_k
 
 SHOWN = (1.0, 10.0, 100.0, 1000.0)
 MOST = SHOWN[-1]
+NOISE = 3.0  # floors: nearer than that is not told from the truth
 #: budgets, mostly a factor √2 apart; curves go on where a chain did
 PASSES = np.union1d(0.01 * 2.0 ** (np.arange(41) / 2), SHOWN)
 #: queries after set-up, for what is compared over numbers of data

@@ -99,4 +99,33 @@ def seconds(run: Run, run_dir: Path) -> Any:
     return figure
 
 
-FIGURES = {"bias_by_processors": bias, "perplexity_by_shards": perplexity, "seconds_by_team": seconds}
+def a_site(run: Run, run_dir: Path) -> Any:
+    """Nanoseconds that an update of one variable takes against the number of variables, by one thread and by
+    several; mean ± 1 sd over seeds of the median over sweeps. Dotted: half of one thread's.
+    """
+    lines: dict[int, list[ArmResult]] = {}
+    for arm in (arm for arm in run.done if arm.has("us_per_site") and arm.exact is True):
+        lines.setdefault(arm.setting("sampler", "threads", default=1), []).append(arm)
+    if len(lines) < 2:
+        return None
+    figure, (axis,) = grid((6.4, 3.2))
+    for (threads, arms), colour in zip(sorted(lines.items()), (BLUE, ORANGE, GREEN), strict=False):
+        arms = sorted(arms, key=lambda arm: arm.fact("n_params"))
+        sites = [arm.fact("n_params") for arm in arms]
+        spent = np.array([(arm.each("us_per_site").mean(), arm.each("us_per_site").std()) for arm in arms])
+        mean, sd = 1000.0 * spent.T
+        label = f"{threads} thread{'s' * (threads > 1)}"
+        axis.errorbar(sites, mean, sd, color=colour, marker="o", markersize=3, linewidth=1.4, label=label)
+        if threads == 1:
+            axis.plot(sites, mean / 2.0, color=colour, linestyle=":", linewidth=1.0)
+    axis.set(xscale="log", yscale="log", xlabel="variables", ylabel="ns an update")
+    legend_below(figure, axis)
+    return figure
+
+
+FIGURES = {
+    "time_a_site": a_site,
+    "bias_by_processors": bias,
+    "perplexity_by_shards": perplexity,
+    "seconds_by_team": seconds,
+}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GRID = np.linspace(-8.0, 3.0, 111)
 STEP, NOISE = 0.4, 1.5  # sds of a proposal, and of the error of a log ratio that few data give
-SECONDS, SHARE = 1e-3, 0.05  # of an exact iteration; what an approximate one takes of it
+SHARE = 0.05  # of an exact iteration's time, what an approximate one is taken to need
 DOUBLINGS = 15  # the longest chain has 2^14 iterations
 _LINES = {"squared bias": "--", "variance": ":", "their sum": "-"}
 _TARGET = np.exp(1.5 * GRID - np.exp(GRID))  # the logarithm of a gamma variable of shape 1.5: skew
@@ -144,10 +144,10 @@ def estimators(run: Run, run_dir: Path) -> Any:
 
 
 def by_time(run: Run, run_dir: Path) -> Any:
-    """Exact chains, and approximate ones that take a twentieth of the time (Angelino, Johnson & Adams 2016,
-    Figures 6.1 and 6.2): approximate iterates come nearer sooner, to another law (above), and their error
-    falls sooner to a bias that stays (below; averages of the last half). An exact iteration takes a
-    millisecond; worked out from transition matrices, the approximate one's log ratio with normal noise.
+    """Exact chains, and approximate ones that are taken to need a twentieth of the time (Angelino, Johnson &
+    Adams 2016, Figures 6.1 and 6.2): approximate iterates come nearer sooner, to another law (above), and
+    their error falls sooner to a bias that stays (below; averages of the last half). Worked out from
+    transition matrices, the approximate one's log ratio with normal noise: time is in iterations, no clock's.
     """
     figure, (top, bottom) = grid((6.8, 5.0), rows=2, sharex=True, height_ratios=(1, 1.5))
     for label, matrix, share, colour in (
@@ -155,12 +155,12 @@ def by_time(run: Run, run_dir: Path) -> Any:
         ("approximate", approximate(), SHARE, ORANGE),
     ):
         doublings = round(DOUBLINGS - np.log2(share))
-        steps, at = doubled(matrix, doublings), share * SECONDS * 2.0 ** np.arange(doublings)
+        steps, at = doubled(matrix, doublings), share * 2.0 ** np.arange(doublings)
         _marginals(top, at, laws(steps), colour, label)
         _errors(bottom, at[1:], errors(steps, "last half"), colour, label)
     _target(top)
     _kinds(bottom)
-    bottom.set_xlabel("seconds")
+    bottom.set_xlabel("time, in iterations of the exact chain (modelled)")
     legend_below(figure, bottom)
     return figure
 

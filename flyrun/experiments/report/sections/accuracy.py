@@ -199,7 +199,10 @@ def _costs_of_draws(arm: ArmResult) -> Row:
     """What an effective draw costs, by the worse of means and squares."""
     queries, size = arm.each("queries_per_iter").mean(), ess.per_seed(arm, "ess_worse_per_1000").mean()
     # a test that reads a datum at both ends asks twice; a step that no test came to (delayed) reads none
-    read = np.nanmin([arm.each("bright_mean").mean(), queries])
+    bright = (
+        arm.each("bright_mean").mean() if arm.setting("acceptance", "terms", default="") != "both" else np.nan
+    )
+    read = np.nanmin([bright, queries])
     per_draw = ess.ratio(1000.0 * queries, size)
     return {
         "data_read": read / arm.fact("n_data", math.nan),

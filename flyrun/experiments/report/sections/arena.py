@@ -8,7 +8,7 @@ import numpy as np
 from flyrun.experiments.accuracy.posterior_errors import at_budget
 from flyrun.experiments.gold import store
 from flyrun.experiments.report.arena_curves import Z, curves, regimes
-from flyrun.experiments.report.arena_errors import MOST, PASSES, SHOWN, errors_of, held, pool
+from flyrun.experiments.report.arena_errors import MOST, NOISE, PASSES, SHOWN, errors_of, held, pool
 from flyrun.experiments.report.arms import ArmResult, Run
 from flyrun.experiments.report.metrics import k_hat, table
 from flyrun.experiments.report.section import Row, Section
@@ -20,7 +20,6 @@ from flyrun.ground.schema import listing
 
 FALLING = 0.75  # what is left of a squared bias that still falls, of what it was half of the way before
 _FALLING = "still falling when it ended"
-NOISE = 3.0  # floors: nearer than that is not told from the truth
 
 
 class _Standing(NamedTuple):

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flyrun.experiments.accuracy.truth import apart
 from flyrun.experiments.report.arms import ArmResult, Run
 from flyrun.experiments.report.colours import Look
 from flyrun.experiments.report.draws import Draws
 from flyrun.experiments.report.figures import band, common
 from flyrun.experiments.report.section import Row, Section
+from flyrun.experiments.report.sections import ess
 from flyrun.ground.diagnostics import coda
 from flyrun.ground.page.figures import INK, axes, legend_below, round_numbers
 from flyrun.ground.page.metrics import Metric, put
@@ -99,44 +101,49 @@ def _burn_in(run: Run, arm: ArmResult) -> Row:
 
 def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Log posterior from the chains' start, which the title names, (above) and likelihood queries per
-    iteration (below), mean ± 1 sd over seeds. The log posterior's axis is logarithmic below the values of
-    settled chains; its queries are not counted.
+    iteration (below), mean ± 1 sd over seeds; the legend says which chains had not settled. The log
+    posterior's axis is logarithmic below the values of settled chains; its queries are not counted.
     """
-    with_trace = any(map(_traced, arms))
+    if not any(map(_traced, arms)):
+        return None  # counts of queries alone tell nothing of convergence
     starts = {str(arm.setting("protocol", "init")): None for arm in arms}
     where = " or ".join(_STARTS[init] for init in starts if init in _STARTS)
     if "prior" in starts and any(arm.setting("bound", "name", default="") == "local" for arm in arms):
         where += ", brought in to where bounds are tight of arms with local bounds"
     title += f"\nchains start {where}" if where else ""
-    figure, (*above, bottom) = axes(1 + with_trace, title, height=3.4 + 2.2 * with_trace)
+    figure, (top, bottom) = axes(2, title, height=5.6)
     plotted, least = [], 0.5
     for arm in arms:
         if _traced(arm):
             iteration, values = common(arm, "trace_iteration", "trace_log_posterior")
-            band(above[0], iteration + 1, values, styles[arm.name], arm.name)
+            band(top, iteration + 1, values, styles[arm.name], _named(arm))
             plotted.append(values)
         iteration, values = common(arm, "binned_iteration", "binned_queries")
-        band(bottom, iteration, values, styles[arm.name], arm.name, positive=True)
+        band(bottom, iteration, values, styles[arm.name], _named(arm), positive=True)
         least = min(least, values.mean() / 2 or least)  # whatever seldom reads a likelihood is seen, too
     burn_in = {info.get("burn_in") for arm in arms for info in arm.infos}
     if len(burn_in) == 1 and (end := burn_in.pop()):
-        for axis in (*above, bottom):
+        for axis in (top, bottom):
             axis.axvline(end, color=INK, linewidth=0.8, linestyle=":", alpha=0.8)
-        first = (*above, bottom)[0]
-        first.margins(y=0.14)  # room for words below all lines
-        first.annotate(
+        top.margins(y=0.14)  # room for words below all lines
+        top.annotate(
             "end of burn-in", (end, 0.02), (-4, 0), xycoords=("data", "axes fraction"),
             textcoords="offset points", ha="right", fontsize=8,
         )  # fmt: skip
-    for axis in above:
-        axis.yaxis.set_major_formatter("{x:,.10g}")
-        _deficit_scale(axis, plotted)
-        axis.set_ylabel("log posterior")
+    top.yaxis.set_major_formatter("{x:,.10g}")
+    _deficit_scale(top, plotted)
+    top.set_ylabel("log posterior")
     bottom.set(ylabel="likelihood queries per iteration", xlabel="iteration", xscale="log", yscale="log")
     bottom.set_ylim(bottom=max(bottom.get_ylim()[0], least))
     round_numbers(bottom.yaxis)
-    legend_below(figure, *above, bottom)
+    legend_below(figure, top, bottom)
     return figure
+
+
+def _named(arm: ArmResult) -> str:
+    """An arm's name, with a mark where its chains of one target had not settled."""
+    told = bool(getattr(arm.pooled, "rhat", None)) and not apart(arm)
+    return f"{arm.name} (not settled)" if told and not ess.settled(arm) else arm.name
 
 
 def _deficit_scale(axis: "Axes", plotted: list[np.ndarray]) -> None:

@@ -117,6 +117,20 @@ def _positive(arms: list[ArmResult], name: str, cost: str) -> bool:
     return all(min(values) > 0 for values in courses) and any(max(values) > 0 for values in spent)
 
 
+def _lines(
+    arms: list[ArmResult], functional: str, truth: Any, cost: str
+) -> dict[str, tuple[ArmResult, np.ndarray]]:
+    """Names -> arm and values (S, G), of arms that have one truth; those of one line are named together."""
+    lines: dict[str, tuple[ArmResult, np.ndarray]] = {}
+    for arm in arms:
+        if known(truth) and arm.fact(f"known_{functional}") != truth:
+            continue
+        values = common(arm, f"spent_{cost}", f"of_{functional}")[1]
+        same = next((name for name, (_, other) in lines.items() if np.array_equal(other, values)), None)
+        lines |= {arm.name: (arm, values)} if same is None else {f"{same}, {arm.name}": lines.pop(same)}
+    return lines
+
+
 def _against(cost: str, name: str, caption: str) -> Plot:
     def plot(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         several = [
@@ -128,11 +142,11 @@ def _against(cost: str, name: str, caption: str) -> Plot:
             return None
         figure, panels = axes(len(names), title, height=1.4 + 2.4 * len(names))
         for axis, functional in zip(panels, names, strict=True):
-            for arm in (arm for arm in arms if functional in arm.cells[0].functionals):
-                _, values = common(arm, f"spent_{cost}", f"of_{functional}")
+            about = [arm for arm in arms if functional in arm.cells[0].functionals]
+            truth = about[0].fact(f"known_{functional}")
+            for name, (arm, values) in _lines(about, functional, truth, cost).items():
                 spent = common(arm, f"spent_{cost}", f"spent_{cost}")[1].mean(axis=0)
-                band(axis, spent, values, styles[arm.name], arm.name, positive=True)
-            truth = arms[0].fact(f"known_{functional}")
+                band(axis, spent, values, styles[arm.name], name, positive=True)
             if known(truth):
                 axis.axhline(truth, color="grey", linewidth=0.8, linestyle=":", label="the truth")
             axis.set(xscale="log", yscale="log", ylabel=functional.replace("_", " "))
