@@ -1,7 +1,8 @@
 """What the papers' theorems say, beside what they are on a small graph; into results/measured/theorems.csv.
 
 A graph of three binary variables, an edge of another strength between each two; for Theorem 4 two variables
-with one edge; for the survey's Theorem 3.1 a logit on a grid (approximate_test.py). `make theorems`.
+with one edge; for the survey's Theorem 3.1 a logit on a grid (approximate_test.py); for mirror descent's
+Theorem 2 logistic regression on a grid (inexact_prox.py). `make theorems`.
 """
 
 import csv
@@ -18,6 +19,7 @@ from flyrun.experiments.samplers.chain.acceptance.austerity import austerity
 from flyrun.experiments.samplers.chain.acceptance.confidence import confidence
 from flyrun.ground import files
 from tools.results.published import MEASURED
+from tools.theorems import inexact_prox as prox
 from tools.theorems import kept_estimates as kept
 from tools.theorems.approximate_test import N, stationary, told
 from tools.theorems.spectral_gap import SmallGraph, gap, gibbs, mgpmh
@@ -54,7 +56,11 @@ def rows() -> list[dict[str, Any]]:
         "bounds": told(confidence(N, 20, 2.0, LEVELS["bounds"], "hoeffding_serfling")),
         "proxies": told(confidence(N, 20, 2.0, LEVELS["proxies"], "empirical_bernstein"), proxies=True),
     }
+    recurrence, average = prox.worst(prox.lowered)
     found = [
+        ("prox_recurrence", recurrence, 1.0),
+        ("prox_average", average, 1.0),
+        ("prox_by_value", prox.worst(prox.by_value)[0], 1.0),
         ("theorem_1", _apart(law, said / said.sum()), 1e-12),
         ("theorem_1_bias", _apart(law, GRAPH.stationary), 0.0),
         ("lemma_1", _mean_off(kept.poisson_sums(GRAPH, GRAPH.total**2)), 1e-8),
