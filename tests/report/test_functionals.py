@@ -16,7 +16,7 @@ from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 SETUP, SETUP_S = 100.0, 0.5
 
 
-def write_functionals(root, arm, seed, values, tuning=None):
+def write_functionals(root, arm, seed, values, tuning=None, searched=()):
     """A finished cell that hands in these numbers, {name: (3,)}."""
     write_answer(root, arm, seed, "density", [1.0])
     folder = cell_folder(root, arm, seed)
@@ -30,7 +30,7 @@ def write_functionals(root, arm, seed, values, tuning=None):
     tree.close()
     info = files.read_json(folder / store.CELL)
     info["tuning"] = tuning or {}
-    info["facts"]["known_perplexity"] = 5.0
+    info["facts"] |= {"known_perplexity": 5.0, "n_data": 20, "searched": list(searched)}
     files.write_json(folder / store.CELL, info)
     store.mark_done(folder)
 
@@ -113,3 +113,19 @@ def test_lines_are_of_one_truth_and_what_lies_on_each_other_is_one(tmp_path):
         "other",
         "elsewhere",
     ]
+
+
+def test_steps_that_were_tried_stand_beside_each_other(tmp_path):
+    """Those of both arms, all perplexities; the size that is best inside those tried, and at their edge."""
+    root = write_run(tmp_path / "run", {"inside": [0], "edge": [0]})
+    tried = [[a, 1.0, 0.5, 100.0 + abs(a - 0.1)] for a in (0.03, 0.1, 0.3)]
+    write_functionals(root, "inside", 0, {"perplexity": [9, 8, 7]}, searched=tried)
+    write_functionals(root, "edge", 0, {"perplexity": [9, 8, 7]}, searched=tried[:2])
+    table = build(root).table.set_index("arm")
+    assert table["tries"].tolist() == [3, 2]
+    assert table["best_at_edge"].tolist() == ["", "a"]
+    view = next(view for view in Page(load(root)).views if view.title.startswith("Steps tried"))
+    assert view.header == ("step", "inside", "edge")
+    assert view.rows[-1] == ("0.3 1 0.5", "100.2", "-")
+    assert table["perplexity_one_pass"].tolist() == [8, 8]  # of snapshots after 10, 20 and 40 of 20 data
+    assert table["perplexity_quarter_pass"].isna().all()

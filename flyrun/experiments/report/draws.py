@@ -1,6 +1,7 @@
 """What a finished cell stored, opened when first needed."""
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,14 @@ from flyrun.experiments.runner.store import StoredCell
 
 _KEPT_BYTES = 64 * 2**20
 _ALL = slice(None)
+
+
+def at_cost(costs: np.ndarray, values: np.ndarray, cost: float) -> float:
+    """Values (T,) at a cost, by the logarithm of their costs (T,); NaN before the first, after the last."""
+    some = costs > 0
+    if not some.any():
+        return math.nan
+    return float(np.interp(math.log(cost), np.log(costs[some]), values[some], math.nan, math.nan))
 
 
 class Draws:

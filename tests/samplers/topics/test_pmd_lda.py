@@ -26,7 +26,7 @@ def run(tmp_path_factory):
 def test_all_arms_stand_in_one_table(run):
     folder, printed = run
     rows = {row["arm"]: row for row in csv.DictReader((folder / "table.csv").open())}
-    assert list(rows) == ["pmd", "svi", "sgrld", "one_pass_smc", "gibbs"]
+    assert list(rows) == ["pmd", "svi", "sgrld", "one_pass_smc", "one_pass_smc_rejuvenated", "gibbs"]
     for arm, row in rows.items():
         assert 1 < float(row["perplexity"]) < 60, arm
         assert (row["seeds"], row["exact"]) == ("2", str(arm == "gibbs"))
@@ -35,6 +35,7 @@ def test_all_arms_stand_in_one_table(run):
     assert rows["sgrld"]["perplexity_last_draw"]
     assert not rows["pmd"]["perplexity_last_draw"]
     assert float(rows["one_pass_smc"]["run_visits"]) == 150
+    assert float(rows["one_pass_smc_rejuvenated"]["run_visits"]) == 150
     assert float(rows["pmd"]["run_visits"]) == 750
     assert float(rows["gibbs"]["run_visits"]) == 12 * 150
     assert float(rows["one_pass_smc"]["run_queries"]) * 5 == float(rows["pmd"]["run_queries"])
@@ -48,7 +49,7 @@ def test_all_arms_stand_in_one_table(run):
 @pytest.mark.thorough
 def test_a_second_call_runs_nothing(run):
     folder, _ = run
-    assert "all 10 cells cached" in flyrun(folder.parents[2], EXPERIMENT, *SMALL).stdout
+    assert "all 12 cells cached" in flyrun(folder.parents[2], EXPERIMENT, *SMALL).stdout
 
 
 def test_a_missing_folder_is_told_in_a_line(tmp_path):

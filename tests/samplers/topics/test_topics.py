@@ -2,6 +2,7 @@
 that is broken and must fail it.
 """
 
+import inspect
 import itertools
 import json
 from types import SimpleNamespace
@@ -17,10 +18,17 @@ from flyrun.experiments.data.documents import Corpora, Corpus, Halves, halved, o
 from flyrun.experiments.gold.reference import arm_of
 from flyrun.experiments.models import lda
 from flyrun.experiments.samplers.method import prepare
-from flyrun.experiments.samplers.topics import lda_gibbs, lda_sampled, lda_streaming, lda_svi, search
+from flyrun.experiments.samplers.topics import (
+    lda_filter,
+    lda_gibbs,
+    lda_sampled,
+    lda_streaming,
+    lda_svi,
+    search,
+)
 from flyrun.ground.errors import ConfigError
 
-METHODS = ("lda_pmd", "lda_svi", "lda_sgrld", "lda_smc", "lda_gibbs", "lda_streaming")
+METHODS = ("lda_pmd", "lda_svi", "lda_sgrld", "lda_smc", "lda_filter", "lda_gibbs", "lda_streaming")
 SMALL = [
     "dataset=topic_corpus", "dataset.n_documents=24", "dataset.n_valid=6", "dataset.n_test=6",
     "dataset.n_words=30", "dataset.n_topics=3", "dataset.length=12", "model=lda", "model.n_topics=3",
@@ -112,6 +120,72 @@ def test_one_pass_smc_counts_every_document_once_and_then_rests(tmp_path):
     assert records["queries"][4:].sum() == 0
 
 
+def filtered(runs=400, **options):
+    """Mean and standard error of p(w) by the filter over its value by enumeration, and the last state."""
+    problem = tiny()
+    wanted = logsumexp([log_joint(problem, list(z)) for z in itertools.product(range(2), repeat=6)])
+    method = built(
+        problem, lda_filter, batch=1, **{"particles": 3, "ess": 0.99, "moves": 4, "sweeps": 2, **options}
+    )
+    ratios = []
+    for seed in range(runs):
+        state, _ = method.advance(method.init(seed), 3)
+        ratios.append(np.exp(state["log_evidence"][0] - wanted))
+    return np.mean(ratios), np.std(ratios) / np.sqrt(runs), state, method
+
+
+@pytest.mark.parametrize("moves", [0, 4])
+def test_a_filter_estimates_the_evidence_without_bias(moves):
+    mean, error, state, method = filtered(moves=moves)
+    assert abs(mean - 1) < 3.5 * error
+    assert error < 0.03
+    corpus = method.train
+    for p in range(3):
+        z = state["assigned"][p]
+        by_word = np.zeros((3, 2), int)
+        np.add.at(by_word, (np.repeat(corpus.word, corpus.repeats), z), 1)
+        np.testing.assert_array_equal(state["by_word"][p], by_word)
+        np.testing.assert_array_equal(state["totals"][p], by_word.sum(axis=0))
+        np.testing.assert_array_equal(state["by_document"][p].sum(axis=1), [3, 2, 1])
+    assert sorted(state["seen"][:-1]) == list(range(6))
+
+
+def test_rejuvenated_particles_follow_the_posterior():
+    """How often two tokens of a word share their topic, of 600 particles."""
+    problem = tiny()
+    every = [list(z) for z in itertools.product(range(2), repeat=6)]
+    share = np.exp([log_joint(problem, z) for z in every])
+    alike = np.array([z[0] == z[1] for z in every], float)
+    wanted = share @ alike / share.sum()
+    _, _, state, _ = filtered(runs=1, particles=600)
+    z = state["assigned"]
+    assert state["weight"] @ (z[:, 0] == z[:, 1]) == pytest.approx(wanted, abs=0.07)
+    assert abs(wanted - 0.5) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("totals[p, k] -= 1", "totals[p, k] -= 0"), ("earlier + n_topics", "earlier + 1 + n_topics")],
+)
+def test_a_filter_that_counts_wrongly_is_caught(monkeypatch, right, wrong):
+    """A token that counts in what it is drawn from; a document's shares that do not sum to 1."""
+    source, names = inspect.getsource(lda_filter), {"__name__": "broken"}
+    assert right in source
+    exec(source.replace(right, wrong), names)
+    for name in ("filtered", "moved"):
+        monkeypatch.setattr(lda_filter, name, names[name])
+    mean, error, _, _ = filtered(runs=100)
+    assert abs(mean - 1) > 10 * error
+
+
+def test_one_particle_is_never_redrawn_and_the_filter_rests_after_its_pass(tmp_path):
+    method = method_of(tmp_path, "lda_filter", "sampler.particles=1", "sampler.sweeps=0")
+    state, records = method.advance(method.init(0), method.batches.in_epoch + 3)
+    assert records["queries"].sum() == method.train.n_tokens == state["seen"][-1]
+    assert records["visits"].tolist() == [6.0] * 4 + [0.0] * 3
+    assert method.topics(state).sum(axis=0) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("module", ["MirrorDescent", lda_svi])
 def test_with_one_topic_the_posterior_is_there_after_a_step(module):
     problem = tiny(n_topics=1)
@@ -180,14 +254,20 @@ def chi_squared(problem, run_with=None, n=6_000):
 
 
 def log_joint(problem, z):
-    """log p(z, w) up to a constant, from the counts."""
+    """log p(z, w), φ and θ integrated out, from the counts."""
     train, n_topics = problem.data.train, problem.n_topics
     document, word = (np.repeat(one, train.repeats) for one in (train.document, train.word))
     by_document, by_word = np.zeros((train.n_documents, n_topics)), np.zeros(problem.shape)
     np.add.at(by_document, (document, z), 1)
     np.add.at(by_word, (word, z), 1)
-    within = gammaln(by_word + problem.beta).sum() - gammaln((by_word + problem.beta).sum(axis=0)).sum()
-    return gammaln(by_document + problem.alpha).sum() + within
+
+    def urns(counts, prior):
+        """Of rows that are urns each."""
+        size = counts.shape[1] * prior
+        rows = gammaln(counts + prior) - gammaln(prior)
+        return rows.sum() + (gammaln(size) - gammaln(counts.sum(axis=1) + size)).sum()
+
+    return urns(by_document, problem.alpha) + urns(by_word.T, problem.beta)
 
 
 def exact_shares(phi, alpha, observed):
@@ -442,9 +522,9 @@ def test_the_best_step_is_taken_charged_and_recalled(tmp_path, monkeypatch):
     best = min(tried, key=lambda one: one[3])
     assert method.step == tuple(best[:3])
     assert method.facts().tuned == dict(zip("abc", best[:3], strict=True))
-    assert len(tried) == 9
-    assert method.facts().setup_queries == 9 * 2 * 10 * method.train.n_tokens
-    assert method.facts().setup_visits == 9 * 2 * method.n_documents
+    assert len(tried) == 60
+    assert method.facts().setup_queries == 60 * 2 * 10 * method.train.n_tokens
+    assert method.facts().setup_visits == 60 * 2 * method.n_documents
     alone = prepare(
         arm_of(SMALL, (*words, f"sampler.step={json.dumps(best[:3]).replace(' ', '')}")), tmp_path
     )
@@ -455,10 +535,10 @@ def test_the_best_step_is_taken_charged_and_recalled(tmp_path, monkeypatch):
     assert again.facts().setup_costs()[:3] == method.facts().setup_costs()[:3]
 
 
-def test_all_that_are_searched_try_as_many_steps():
-    assert {
-        len(one.candidates) for one in (lda_svi.build, lda_sampled.MirrorDescent, lda_sampled.Langevin)
-    } == {9}
+def test_all_that_are_searched_try_the_same_steps():
+    tried = {one.candidates for one in (lda_svi.build, lda_sampled.MirrorDescent, lda_sampled.Langevin)}
+    assert tried == {search.GRID}
+    assert len(set(search.GRID)) == len(search.GRID) == 60
 
 
 # --- bad input

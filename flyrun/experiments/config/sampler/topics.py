@@ -28,7 +28,7 @@ class BatchedTopics(TopicMethod):
 class SteppedTopics(BatchedTopics):
     """Those with a step a·(1 + t/b)^-c; c = 0 keeps it.
 
-    step: a, b and c; null: the best of nine on the validation documents, after search_passes over the others
+    step: a, b and c; null: the best of 60 on the validation documents, after search_passes over the others
     each.
     """
 
@@ -38,7 +38,7 @@ class SteppedTopics(BatchedTopics):
         None, "a, b, c of the step a·(1 + t/b)^-c, [1,1,1] is 1/t; null: searched", at_least=0
     )
     search_passes: float = setting(
-        5.0, "over the documents, for each of nine steps tried", above=0, at_most=1_000
+        5.0, "over the documents, for each of 60 steps tried", above=0, at_most=1_000
     )
 
     def check(self) -> None:
@@ -116,10 +116,21 @@ class LdaSgrld(SampledTopics, SteppedTopics):
 
 @option("sampler", "lda_smc")
 class LdaSmc(SampledTopics):
-    """Topics by one-pass sequential Monte Carlo with one particle."""
+    """Topics by one-pass sequential Monte Carlo with one particle, which is never rejuvenated."""
 
     kernel: ClassVar[str] = "flyrun.experiments.samplers.topics.lda_sampled"
-    paper: ClassVar[str] = "Canini, Shi and Griffiths 2009; Balakrishnan and Madigan 2006"
+    paper: ClassVar[str] = "Balakrishnan and Madigan 2006"
+
+
+@option("sampler", "lda_filter")
+class LdaFilter(BatchedTopics):
+    """Topics by one-pass sequential Monte Carlo with rejuvenation: particles are redrawn, and then moved."""
+
+    paper: ClassVar[str] = "Canini, Shi and Griffiths 2009"
+    particles: int = setting(20, "how many", at_least=1)
+    ess: float = setting(0.5, "share of effective particles below which they are redrawn", above=0, at_most=1)
+    moves: int = setting(30, "earlier tokens whose topics each then draws anew", at_least=0)
+    sweeps: int = setting(10, "of Gibbs sampling over the first batch", at_least=0)
 
 
 @option("sampler", "lda_gibbs")

@@ -9,13 +9,13 @@ import numpy as np
 
 from flyrun.experiments.report.arms import ArmResult, Run
 from flyrun.experiments.report.colours import Look
-from flyrun.experiments.report.draws import Draws
+from flyrun.experiments.report.draws import Draws, at_cost
 from flyrun.experiments.report.figures import band, common
 from flyrun.experiments.report.metrics import EXACT, Value, table
 from flyrun.experiments.report.section import Plot, Row, Section
 from flyrun.ground.page.figures import axes, legend_below, round_numbers
 from flyrun.ground.page.metrics import Metric, said, word
-from flyrun.ground.page.render import View, known
+from flyrun.ground.page.render import NOTHING, View, known
 
 _COSTS = ("queries", "visits", "span", "seconds")
 _OTHERS = ("step", "effective", *_COSTS)  # of a snapshot, and of weights
@@ -23,6 +23,8 @@ _OTHERS = ("step", "effective", *_COSTS)  # of a snapshot, and of weights
 
 def summarise(draws: Draws) -> Row:
     """functionals: names of the estimands that are one number.  of_<name>: their values by snapshot.
+    first_<name>, early_<name>: after one pass over the data, after a quarter.
+
     spent_*: queries, visits and seconds up to there, without what setting up cost.
     """
     group = {name: draws.file["estimate"][name][:] for name in draws.names("estimate")}
@@ -33,7 +35,13 @@ def summarise(draws: Draws) -> Row:
     visits, seconds = draws.facts.get("setup_visits", setup), draws.facts.get("setup_s", 0.0)
     before = {"queries": setup, "visits": visits, "span": setup, "seconds": seconds}
     spent = {f"spent_{cost}": (group[cost] - before[cost]).tolist() for cost in _COSTS}
-    return {"functionals": names, **spent} | {f"of_{name}": group[name].tolist() for name in names}
+    rows = {"first": draws.facts["n_data"], "early": draws.facts["n_data"] / 4}
+    reached = {
+        f"{when}_{name}": at_cost(np.array(spent["spent_visits"]), group[name], rows[when])
+        for when in rows
+        for name in names
+    }
+    return {"functionals": names, **spent, **reached} | {f"of_{n}": group[n].tolist() for n in names}
 
 
 def names_of(arms: list[ArmResult]) -> list[str]:
@@ -91,13 +99,67 @@ def _functionals(names: Iterable[str]) -> list[Metric]:
     return [Metric(name, name.replace("_", " "), _last(f"of_{name}"), by_seed=True) for name in names]
 
 
+def _on_the_way(names: Iterable[str]) -> list[Metric]:
+    """Columns alone: after a quarter of a pass over the data, and after one."""
+    whens = {"early": "quarter_pass", "first": "one_pass"}
+    return [
+        Metric(f"{name}_{column}", "", _cells(f"{when}_{name}"), by_seed=True)
+        for name in names
+        for when, column in whens.items()
+    ]
+
+
+def _cells(name: str) -> Value:
+    """What the cells have under this name, (S,), None where they have none."""
+    return lambda run, arm: arm.each(name) if arm.has(name) else None
+
+
+def _tried(run: Run, arm: ArmResult) -> list[list[float]]:
+    """The steps that an arm's method tried, (a, b, c, perplexity) each."""
+    return arm.fact("searched", [])
+
+
+def _edge(run: Run, arm: ArmResult) -> str:
+    """Which number of the best step is the least or largest that was tried. b and c range from constant steps
+    to 1/t, so that the size a alone can be at an edge.
+    """
+    if not (tried := _tried(run, arm)):
+        return ""
+    size = min(tried, key=lambda one: one[-1])[0]
+    return "a" if size in (min(tried)[0], max(tried)[0]) else ""
+
+
+def _steps_tried(rows: list[Row]) -> list[View]:
+    """What each step was worth on the documents that choose, a column an arm."""
+    searched = {
+        row["arm"]: dict(one.split(":") for one in told.split(_BETWEEN))
+        for row in rows
+        if (told := said(row["steps"]))
+    }
+    steps = dict.fromkeys(step for values in searched.values() for step in values)
+    lines = tuple((step, *(values.get(step, NOTHING) for values in searched.values())) for step in steps)
+    title = "Steps tried, a, b, c of a(1 + t/b)^−c: perplexity of the documents that choose"
+    return [View(title, ("step", *searched), lines)] if lines else []
+
+
 def _metrics(run: Run) -> list[Metric]:
+    names = names_of(SECTION.arms(run))
     named = Metric("functionals", of=lambda run, arm: " ".join(arm.cells[0].functionals))
     return [
         named,
-        *_functionals(names_of(SECTION.arms(run))),
+        *_functionals(names),
+        *_on_the_way(names),
         *_COLUMNS,
         _TUNED,
+        Metric("tries", of=lambda run, arm: len(_tried(run, arm)) or None),
+        word("best_at_edge", "", of=_edge),
+        word(
+            "steps",
+            "",
+            of=lambda run, arm: _BETWEEN.join(
+                "{:g} {:g} {:g}:{:.1f}".format(*one) for one in _tried(run, arm)
+            ),
+        ),
         word("top_words", "", of=_top_words),
     ]
 
@@ -107,7 +169,7 @@ def _views(rows: list[Row]) -> list[View]:
     views = [table("At the end (mean ± sd over seeds)", [*_functionals(names), *_COLUMNS], rows)]
     tuned = [row for row in rows if said(row["step"])]
     views += [table("What was tuned", [_TUNED], tuned)] if tuned else []
-    return views + _topics(rows)
+    return views + _steps_tried(rows) + _topics(rows)
 
 
 def _positive(arms: list[ArmResult], name: str, cost: str) -> bool:

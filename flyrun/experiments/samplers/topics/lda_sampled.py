@@ -32,7 +32,7 @@ class MirrorDescent(Sampled):
     γ_t = a(1 + t/b)^−c; with (1, 1, 1), which is 1/t, an epoch leaves β + the counts of all documents.
     """
 
-    label, candidates = "Particle mirror descent, one particle", search.DECAYS
+    label, candidates = "Particle mirror descent, one particle", search.GRID
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
         lam, gamma = arrays["lam"], self.rate(t)
@@ -51,8 +51,7 @@ class Langevin(Sampled):
     alone, as whose perplexity this method is often reported, does worse.
     """
 
-    label = "SGRLD"
-    candidates = tuple((a, b, 0.6) for a in (0.01, 0.03, 0.1) for b in (100.0, 300.0, 1000.0))
+    label, candidates = "SGRLD", search.GRID
 
     def start(self, rng: np.random.Generator) -> State:
         first = super().start(rng)
@@ -82,7 +81,7 @@ class Langevin(Sampled):
 
 
 class SequentialMonteCarlo(Sampled):
-    """One-pass SMC, one particle (Canini, Shi & Griffiths 2009; Balakrishnan & Madigan 2006).
+    """One-pass SMC, one particle, never rejuvenated (Balakrishnan & Madigan 2006); lda_filter has both.
 
     Every document counts as it is and once: z of a batch given the topics so far, λ ← λ + counts. λ begins at
     the prior's β; the first batch is dealt out given the start that all arms share. Once all documents were

@@ -19,7 +19,7 @@ from flyrun.ground.numerics.compiled import jit
 class StochasticVariational(Topics):
     """ρ_t = a(1 + t/b)^−c."""
 
-    label, candidates = "SVI", search.DECAYS
+    label, candidates = "SVI", search.GRID
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
         lam, rho = arrays["lam"], self.rate(t)

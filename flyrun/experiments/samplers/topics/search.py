@@ -20,8 +20,11 @@ from flyrun.ground.numerics import code_digest
 
 Step = tuple[float, float, float]
 SEED = 2**31 - 1
-DECAYS = tuple((tau**-kappa, tau, kappa) for tau in (1.0, 10.0, 64.0) for kappa in (0.5, 0.7, 0.9))
-"""Candidates (t + τ)^−κ, t from 0, as a(1 + t/b)^−c: for steps that are shares."""
+FIRST = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+GRID = tuple((a, b, c) for a in FIRST for b in (1.0, 10.0, 100.0) for c in (0.5, 0.7, 1.0)) + tuple(
+    (a, 1.0, 0.0) for a in FIRST
+)
+"""Candidates a(1 + t/b)^−c of all methods: from constant steps, c = 0, to a/t, the fastest that converge."""
 
 
 class Found(NamedTuple):
