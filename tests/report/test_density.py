@@ -12,6 +12,7 @@ from flyrun.experiments.models import mixture
 from flyrun.experiments.models.problem import bind
 from flyrun.experiments.report import summaries
 from flyrun.experiments.report.build import build
+from flyrun.experiments.report.draws import at_cost
 from flyrun.experiments.report.sections import density
 from flyrun.experiments.runner.launch import run
 
@@ -66,6 +67,16 @@ def test_exact_draws_have_a_floor(truth):
     assert floor.std(ddof=1) < 0.012
     wide = truth._replace(bandwidths=2 * truth.bandwidths)
     assert density._floor(wide).mean() > floor.mean() + 0.02
+
+
+def test_one_pass_is_between_the_snapshots_about_it():
+    """On a logarithmic axis of visits; of what reads fewer rows, or more at once, nothing is known."""
+    visits, values = np.array([0.0, 10.0, 100.0, 10_000.0]), np.array([1.0, 0.9, 0.8, 0.4])
+    assert at_cost(visits, values, 1_000) == pytest.approx(0.6)
+    assert at_cost(visits, values, 100) == pytest.approx(0.8)
+    assert np.isnan(at_cost(visits, values, 20_000))
+    assert np.isnan(at_cost(visits, values, 5))
+    assert np.isnan(at_cost(visits[:1], values[:1], 5))
 
 
 def test_what_is_shown_is_the_first_seeds_and_the_mean_over_seeds(truth, monkeypatch):

@@ -10,7 +10,7 @@ from flyrun.experiments.accuracy.posterior_errors import Answer, Truth, errors
 from flyrun.experiments.gold.reference import bound
 from flyrun.experiments.report.arms import ArmResult, Run
 from flyrun.experiments.report.colours import Look
-from flyrun.experiments.report.draws import Draws
+from flyrun.experiments.report.draws import Draws, at_cost
 from flyrun.experiments.report.figures import band, bands, common
 from flyrun.experiments.report.metrics import (
     EFFECTIVE,
@@ -82,8 +82,8 @@ def _moments(points: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def summarise(draws: Draws) -> Row:
-    """tv, kl, ks, cross_entropy, mode_mass, mode_off, mode_sd_ratio: at the end.  curve_*: tv, kl, mode and
-    costs at every snapshot.
+    """tv, kl, ks, cross_entropy, mode_mass, mode_off, mode_sd_ratio: at the end.  tv_one_pass: after as many
+    rows as there are.  curve_*: tv, kl, mode and costs at every snapshot.
     """
     density, mode = draws.values("estimate", "density"), draws.values("estimate", "mode")
     if density is None or mode is None or not len(density):
@@ -97,6 +97,7 @@ def summarise(draws: Draws) -> Row:
     effective = draws.values("estimate", "effective")
     return {
         "tv": float(variation[-1]),
+        "tv_one_pass": at_cost(costs["visits"], variation, draws.facts["n_data"]),
         "kl": float(divergence[-1]),
         "ks": _kolmogorov_smirnov(truth, draws),
         "cross_entropy": float(divergence[-1] + truth.entropy),
@@ -160,6 +161,7 @@ METRICS = [
         "half of ∫|p − q|, p the posterior on a grid, q a method's draws smoothed by the best of three "
         "kernels: half of Silverman's bandwidth for 1,500, 90 and 6 draws of one mode",
     ),
+    of_cells("tv_one_pass", "after one pass", "total variation after as many rows as there are"),
     of_cells("kl", "KL", "∫ p log(p/q), q given one thousandth of the prior"),
     of_cells("ks", "KS", "Kolmogorov-Smirnov distance, the larger of both coordinates"),
     of_cells("cross_entropy", "cross entropy", "−∫ p log q"),
