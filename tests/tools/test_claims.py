@@ -165,6 +165,20 @@ def test_a_rival_that_nobody_searched_decides_nothing(world):
     assert judged(told) == "holds"
 
 
+def test_a_search_of_a_methods_own_is_judged_too(world):
+    told = copy.deepcopy(RECORD)
+    told["checks"][0]["search"] = {}
+    rows = world[1]["runs"]
+    for row in rows.values():
+        row.update({"tries": 60.0, "best_at_edge": ""})
+    assert judged(told) == "holds"
+    rows["rival"]["best_at_edge"] = "a"
+    assert judged(told) == "not decided: `rival`: its best a is at the edge of what was tried"
+    rows["rival"].update({"best_at_edge": "", "tries": 9.0})
+    del world[0]["runs"]["ours_wide"]
+    assert judged(told) == "not decided: `rival` had 9 tries, `ours` 60"
+
+
 def test_an_arm_that_is_left_out_is_named(world):
     told = copy.deepcopy(RECORD)
     told["checks"][0]["arms"] = {"arm": "ours"}

@@ -134,6 +134,8 @@ class Comparison:
         every = settings(self.experiment)
         if every[name].get("sampler.name") == every[rival].get("sampler.name"):
             return ""
+        if self._row(rival).get("tries"):
+            return self._own_search(name, rival)
         ours, theirs = (matching(one, self.searches) for one in (name, rival))
         if theirs is None:
             return "" if matching(rival, self.fixed) else f"the settings of `{rival}` were not searched"
@@ -143,6 +145,15 @@ class Comparison:
         if ours and theirs.count() < ours.count():
             return f"`{rival}` had {theirs.count()} tries, `{name}` {ours.count()}"
         return ""
+
+    def _own_search(self, name: str, rival: str) -> str:
+        """The same of methods that search by themselves, and say in the table how."""
+        rows = {one: self._row(one) for one in (name, rival)}
+        for one, row in rows.items():
+            if edge := row.get("best_at_edge"):
+                return f"`{one}`: its best {edge} is at the edge of what was tried"
+        ours, theirs = (row.get("tries") or 0.0 for row in rows.values())
+        return f"`{rival}` had {theirs:.0f} tries, `{name}` {ours:.0f}" if theirs < ours else ""
 
     @property
     def searches(self) -> dict[str, Search]:
