@@ -73,7 +73,8 @@ def test_the_experiment_ends_with_a_report_of_predictions(tmp_path):
         "prediction_errors", "predicted_function", "posterior_by_steps", "posterior_convergence"
     }  # fmt: skip
     text = " ".join((run / "figures/posterior_by_steps.svg").read_text().split())
-    assert all(f"<!-- after {steps} -->" in text for steps in ("1 step", "5 steps", "20 steps"))
+    assert all(f"<!-- after {steps} -->" in text for steps in ("0 steps", "1 step", "5 steps", "20 steps"))
+    assert all(f"<!-- {name} -->" in text for name in ("input", "function", "the truth"))
     page = (run / "report.html").read_text()
     assert "weights' effective number" in page or "weights&#39; effective number" in page
     assert json.loads((run / "table.json").read_text())["rows"]

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _SCORES = ("rmse", "log_density", "equal_rmse", "equal_log_density", "effective")
 _COSTS = ("visits", "queries", "seconds")
-_EARLY = (1, 5, 10, 20, 50, 80)  # the steps of Figure 4 of Dai et al. (2016) but 0; or the nearest kept
+_EARLY = (1, 5, 10, 20, 50, 80)  # and 0, the steps of Figure 4 of Dai et al. (2016); or the nearest kept
 _MOST_KEPT = 1_000  # predictions kept for a figure, and to be held against the exact process'
 
 
 def summarise(draws: Draws) -> Row:
     """Scores and costs at the end; final_prediction, final_sd: at the test rows, where they are few. curve_*:
-    by snapshot.  early: steps, and predictions and sds after them.
+    by snapshot.  early: steps, the prior's 0 first, and predictions and sds after them.
     """
     last = {
         name: float(values[-1])
@@ -39,8 +39,10 @@ def summarise(draws: Draws) -> Row:
     few = mean.shape[1] <= _MOST_KEPT
     kernels, step = draws.whole("kernel_evaluations"), draws.values("estimate", "step")
     near = [] if step is None else [int(np.abs(step - early).argmin()) for early in _EARLY]
+    start = [[0, *([value] * mean.shape[1] for value in draws.facts["prior"])]] if few and near else []
     return {
-        "early": [
+        "early": start
+        + [
             [int(step[i]), mean[i].tolist(), np.sqrt(variance[i]).tolist()]
             for i in sorted(set(near))
             if few and step is not None
@@ -130,14 +132,28 @@ def _curves(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
 
 def _drawn(axis: "Axes", arm: ArmResult, predicted: list, colour: str, base: ArmResult | None) -> None:
     """A prediction, its mean and sd, over the exact arm's where there is one, and the truth."""
-    x, lines = np.array(arm.fact("test_inputs")), [(predicted, colour, "-")]
+    x, lines = np.array(arm.fact("test_inputs")), [(predicted, colour, "-", "prediction ± 2 sds")]
     if base is not None:
-        lines.insert(0, ([base.cells[0].final_prediction, base.cells[0].final_sd], INK, ":"))
-    for values, shade, line in lines:
+        exact = [base.cells[0].final_prediction, base.cells[0].final_sd]
+        lines.insert(0, (exact, INK, ":", "exact process ± 2 sds"))
+    for values, shade, line, label in lines:
         mean, sd = np.array(values)
         axis.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=shade, alpha=0.25, linewidth=0)
-        axis.plot(x, mean, color=shade, linewidth=1.2, linestyle=line)
-    axis.plot(x, arm.fact("test_targets"), color=INK, linewidth=0.8, linestyle="--")
+        axis.plot(x, mean, color=shade, linewidth=1.2, linestyle=line, label=label)
+    axis.plot(x, arm.fact("test_targets"), color=INK, linewidth=0.8, linestyle="--", label="the truth")
+
+
+def _named(figure: Any, panels: Any, shown: int, across: int) -> Any:
+    """The figure with names of its axes and lines, and without the panels that nothing is in."""
+    for axis in panels[shown:]:
+        axis.remove()
+    for axis in panels[max(shown - across, 0) : shown]:
+        axis.set_xlabel("input")
+        axis.tick_params(labelbottom=True)
+    for axis in panels[:shown:across]:
+        axis.set_ylabel("function")
+    legend_below(figure, panels[0])
+    return figure
 
 
 def _bands(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
@@ -156,35 +172,31 @@ def _bands(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
         predicted = [arm.cells[0].final_prediction, arm.cells[0].final_sd]
         _drawn(axis, arm, predicted, styles[arm.name].colour, _exact(kept, arm))
         axis.set_title(arm.name.replace("_", " "), parse_math=False, fontsize=9)
-    for axis in panels[len(shown) :]:
-        axis.remove()
-    return figure
+    return _named(figure, panels, len(shown), across)
 
 
 def _steps(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
-    """The first arm's predicted function ± 2 sds after its first steps, first seed (colour); the exact
-    process' (grey) and the truth (dashed).
+    """The first arm's predicted function ± 2 sds, by the prior and after steps, first seed (colour); the
+    exact process' (grey) and the truth (dashed).
     """
     kept = [arm for arm in arms if arm.fact("test_inputs") and arm.cells[0].early and not arm.fact("exact")]
     if not kept:
         return None
     arm, base = kept[0], _exact(arms, kept[0])
-    rows = -(-len(arm.cells[0].early) // 3)
+    rows = -(-len(arm.cells[0].early) // 4)
     title = f"{title}: {arm.name.replace('_', ' ')}"
-    figure, panels = grid((9.0, 0.4 + 2.4 * rows), title, rows, 3, sharex=True, sharey=True)
+    figure, panels = grid((10.0, 0.4 + 2.4 * rows), title, rows, 4, sharex=True, sharey=True)
     for axis, (step, *predicted) in zip(panels, arm.cells[0].early, strict=False):
         _drawn(axis, arm, predicted, styles[arm.name].colour, base)
-        axis.set_title(f"after {step} step{'s' * (step > 1)}", fontsize=9)
-    for axis in panels[len(arm.cells[0].early) :]:
-        axis.remove()
-    return figure
+        axis.set_title(f"after {step} step{'s' * (step != 1)}", fontsize=9)
+    return _named(figure, panels, len(arm.cells[0].early), 4)
 
 
 def _settling(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any:
     """Distance of predictions from the exact process' in its sds, root mean square over test rows, and the
     ratio of sds, against steps; bands: one sd over seeds.
     """
-    several = (arm for arm in arms if len(arm.cells[0].early) > 1)
+    several = (arm for arm in arms if len(arm.cells[0].early) > 2)
     pairs = [(arm, base) for arm in several if (base := _exact(arms, arm)) not in (None, arm)]
     if not pairs:
         return None
@@ -198,8 +210,11 @@ def _settling(arms: list[ArmResult], styles: dict[str, Look], title: str) -> Any
         for axis, values in zip(panels, (gap.rms, gap.sd_ratio), strict=True):
             band(axis, steps, values, styles[arm.name], arm.name, positive=True, marker="o")
     for axis, label in zip(panels, ("off the exact process, sds", "sd ratio"), strict=True):
-        axis.set(xscale="log", yscale="log", xlabel="steps", ylabel=label)
-        round_numbers(axis.xaxis)
+        axis.set(yscale="log", xlabel="steps, 0 the prior", ylabel=label)
+        axis.set_xscale("symlog", linthresh=1)
+        axis.set_xlim(0)
+        axis.set_xticks(ticks := [0, 1, 10, 100], [str(tick) for tick in ticks])
+        round_numbers(axis.yaxis)
     panels[1].axhline(1.0, color=INK, linewidth=0.8)
     legend_below(figure, panels[0])
     return figure

@@ -78,7 +78,7 @@ class Predictor(Method):
         return {f"{prefix}rmse": process.spread * np.sqrt(np.mean(off**2)), f"{prefix}log_density": density}
 
     def facts(self, state: State | None = None) -> Facts:
-        """test_inputs, test_targets: of a function of one variable."""
+        """test_inputs, test_targets: of a function of one variable.  prior: its mean and sd without data."""
         process = self.process
         targets = process.centre + process.spread * process.test_target
         line = slice(None if process.test_features.shape[1] == 1 else 0)
@@ -94,5 +94,6 @@ class Predictor(Method):
                 "test_rows": len(process.test_target),
                 "test_inputs": process.test_features[line, 0].tolist(),
                 "test_targets": targets[line].tolist(),
+                "prior": [float(process.centre), float(process.spread)],
             },
         )
