@@ -25,6 +25,14 @@ def test_iterations_until_the_log_posterior_is_that_of_settled_chains(tmp_path):
     assert "Burn-in from far off" in (root / "report.md").read_text()
 
 
+def test_chains_that_still_climb_have_no_number(tmp_path):
+    """The negative control: of the log posterior's last quarter alone every chain has a level."""
+    root = write_run(tmp_path, {"regular": [0, 1]})
+    for seed in (0, 1):
+        write_cell(root, "regular", seed, iterations=1200, burn_in=1100)
+    assert needed(root).dropna().empty
+
+
 def test_a_chain_that_never_comes_in_has_no_number(tmp_path):
     root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
     for seed in (0, 1):

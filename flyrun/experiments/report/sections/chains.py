@@ -73,9 +73,17 @@ def _autocorrelation(draws: np.ndarray, thin: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _settled_level(arms: list[ArmResult]) -> float:
-    """The highest 5th percentile of arms' last quarters: settled chains seldom go below."""
-    traces = [common(arm, "trace_iteration", "trace_log_posterior")[1] for arm in arms]
-    return max(float(np.percentile(values[:, 3 * values.shape[1] // 4 :], 5)) for values in traces)
+    """The highest 5th percentile of arms' last quarters, below which settled chains seldom go.
+
+    Of arms whose log posterior no longer climbs: from the third quarter to the last its mean moves by less
+    than its sd. Infinite where there is none.
+    """
+    levels: list[float] = []
+    for arm in arms:
+        quarters = np.array_split(common(arm, "trace_iteration", "trace_log_posterior")[1], 4, axis=1)
+        if abs(quarters[3].mean() - quarters[2].mean()) < quarters[3].std():
+            levels.append(float(np.percentile(quarters[3], 5)))
+    return max(levels, default=np.inf)
 
 
 def _traced(arm: ArmResult) -> bool:
