@@ -230,6 +230,8 @@ def test_errors_are_those_of_the_formula(world):
     estimate = estimates.estimated(row, "a / b")
     assert estimate.value == 2.0
     assert estimate.error == pytest.approx(2.0 * (0.025**2 + 0.005**2) ** 0.5, rel=0.01)
+    below = estimates.estimated(Row({"ks": -0.5, "ks_error": 0.1, "ks_sd": 9.0, "seeds": 4.0}, "x"), "abs(ks)")
+    assert (below.value, below.error) == (0.5, pytest.approx(0.1))
 
 
 def test_an_error_has_the_references_own(world):

@@ -122,6 +122,19 @@ def test_few_draws_make_the_product_too_narrow_as_foreseen(n_draws):
     assert ratio == pytest.approx(np.sqrt((n_draws - D - 2) / (n_draws - 1)), abs=0.08)
 
 
+@pytest.mark.parametrize("shards", [1, 4, 16])
+def test_a_gaussian_model_needs_as_many_draws_of_every_shard_as_of_all_data(shards):
+    """Section 4.4: such a product "provides no computational advantage". Draws of J shards do not add up."""
+    n_draws, rng = 50, np.random.default_rng(shards)
+    made = [
+        moments.product(np.sqrt(shards) * rng.standard_normal((shards, n_draws, 2))).mean
+        for _ in range(2_000)
+    ]
+    squares = np.mean(np.square(made)) * n_draws  # in those of one chain's mean
+    assert squares == pytest.approx(1.0, abs=0.12)
+    assert shards == 1 or squares > 2.0 / shards  # twice what it was if draws added up
+
+
 def test_too_few_draws_are_refused():
     with pytest.raises(FlyrunError, match=r"5 draws of a shard .* raise protocol.iterations"):
         moments.covariances(np.zeros((2, 5, D)))

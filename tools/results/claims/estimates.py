@@ -53,7 +53,7 @@ class Estimate:
 def estimated(row: Row, formula: str) -> Estimate:
     """A formula of a row's columns, its standard error by first differences of each column's own."""
     tree = ast.parse(formula, mode="eval").body
-    columns = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    columns = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"abs"}
     values = {name: float(getattr(row, name)) for name in columns}
     value, squares = _evaluated(tree, values), 0.0
     for name in columns:
@@ -68,9 +68,12 @@ def standard_error(row: Row, column: str) -> float:
     error of the reference that it is held against.
     """
     stored, spread = row.get(f"{column}_se"), row.get(f"{column}_sd")
+    stored = row.get(f"{column}_error") if not isinstance(stored, float) else stored
     error = spread / math.sqrt(row.seeds) if isinstance(spread, float) else 0.0
     known = row.get(REFERENCE.get(column, ""), 0.0)
-    return math.hypot(stored if isinstance(stored, float) else error, known if isinstance(known, float) else 0.0)
+    return math.hypot(
+        stored if isinstance(stored, float) else error, known if isinstance(known, float) else 0.0
+    )
 
 
 def _evaluated(node: ast.AST, values: Mapping[str, float]) -> float:
