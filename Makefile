@@ -77,6 +77,9 @@ subsampling: $(VENV)/run.stamp ## chains that read part of the data, exact and b
 	$(FLYRUN) experiment=subsampling_qm9 $(ARGS)
 	$(FLYRUN) experiment=subsampling_tall $(ARGS)
 	$(FLYRUN) experiment=gradient_samplers $(ARGS)
+	$(FLYRUN) experiment=survey_chains $(ARGS)
+	$(FLYRUN) experiment=adaptive_proposals $(ARGS)
+	$(FLYRUN) publish survey_chains adaptive_proposals out=$(MEASURED)
 	$(FLYRUN) publish gradient_samplers subsampling_toy subsampling_mnist subsampling_qm9 subsampling_tall out=$(MEASURED)
 
 prefetching: $(VENV)/run.stamp ## one chain, its next steps evaluated ahead: 4 to 64 simulated workers, two real ones; published
@@ -88,7 +91,10 @@ consensus: $(VENV)/run.stamp ## subposteriors of MNIST, rare features, two modes
 	$(FLYRUN) experiment=consensus_mnist $(ARGS)
 	$(FLYRUN) experiment=consensus_rare $(ARGS)
 	$(FLYRUN) experiment=consensus_two_modes $(ARGS)
+	$(FLYRUN) experiment=consensus_agreement $(ARGS)
+	$(FLYRUN) experiment=consensus_dimension $(ARGS)
 	$(FLYRUN) publish consensus_mnist consensus_rare consensus_two_modes out=$(MEASURED)
+	$(FLYRUN) publish consensus_agreement consensus_dimension out=$(MEASURED)
 
 approximations: $(VENV)/run.stamp ## Laplace, EP, variational kin, stochastic, distributed; exact weighted draws; clutter, mixture, topics
 	$(FLYRUN) experiment=mnist_approximations $(ARGS)

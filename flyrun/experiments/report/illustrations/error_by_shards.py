@@ -1,5 +1,6 @@
-"""How far combined subposteriors are from the posterior as shards grow many."""
+"""How far combined subposteriors are from the posterior as shards, or coefficients, grow many."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,24 @@ def _shards(arm: ArmResult) -> float:
     return float(arm.fact("workers"))
 
 
+def _coefficients(arm: ArmResult) -> float:
+    return float(arm.fact("n_params"))
+
+
 def against_shards(run: Run, run_dir: Path) -> Any:
     """Errors of the draws' means (root mean square over coordinates, in sds of the posterior) and sds over
     the posterior's (geometric mean) against the number of shards. Bands are one sd over seeds, each of which
     has a split of its own; dots are the exact chain's error.
     """
+    return _against(run, _shards, "shards")
+
+
+def against_coefficients(run: Run, run_dir: Path) -> Any:
+    """The same against the number of coefficients, each with as many shards."""
+    return _against(run, _coefficients, "coefficients")
+
+
+def _against(run: Run, place: Callable[[ArmResult], float], what: str) -> Any:
     truths = {arm.name: truth_of(run, arm) for arm in run.done if with_draws(arm)}
 
     def values(arm: ArmResult) -> tuple[np.ndarray, np.ndarray]:
@@ -32,13 +46,13 @@ def against_shards(run: Run, run_dir: Path) -> Any:
     exact = next((match for arm in arms if (match := exact_arm(run, arm)) is not None), None)
     floor = {}
     if exact in judged and truths[exact.name].source != f"arm {exact.name}":  # type: ignore[union-attr]
-        floor = {_shards(arm): float(values(exact)[0].mean()) for arm in arms}
-    lines = by_size.lines_of(arms, _shards, run.info.get("drawn") or ())
-    labels = ("shards", "off, sds", "sd ratio")
+        floor = {place(arm): float(values(exact)[0].mean()) for arm in arms}
+    lines = by_size.lines_of(arms, place, run.info.get("drawn") or ())
+    labels = (what, "off, sds", "sd ratio")
     title = str(run.info.get("title") or "")
     return by_size.draw(
-        lines, _shards, values, styles_of(run.arms), labels, title, floor, "the exact chain itself"
+        lines, place, values, styles_of(run.arms), labels, title, floor, "the exact chain itself"
     )
 
 
-FIGURES = {"error_by_shards": against_shards}
+FIGURES = {"error_by_shards": against_shards, "error_by_coefficients": against_coefficients}
