@@ -8,6 +8,7 @@ import pytest
 
 from flyrun.experiments.report import arena_curves, arena_errors
 from flyrun.experiments.report.arms import ArmResult
+from flyrun.experiments.report.colours import styles_of
 from flyrun.experiments.report.sections import arena, convergence
 
 pytestmark = pytest.mark.figures
@@ -183,3 +184,22 @@ def test_lines_that_hide_each_other_are_one(pooled):
     own, other = pooled([_cell(one) for one in draws]), pooled([_cell(1.5 * one) for one in draws])
     arms = [replace(_arm(values), name=name) for name, values in zip("abc", (own, own, other), strict=True)]
     assert [[arm.name for arm in group] for group in arena_curves._alike(arms)] == [["a", "b"], ["c"]]
+
+
+def test_what_ends_at_the_references_noise_stretches_no_axis(pooled):
+    """Biased arms of a figure: one above the floor is there, one at it is not."""
+    rng = np.random.default_rng(2)
+    draws = rng.standard_normal((2, 512, D))
+
+    def arm(name, values, exact):
+        one = _arm(pooled([_cell(part) for part in values]), exact=exact)
+        return replace(one, name=name)
+
+    shown = {"chain": (draws, True), "biased": (draws + 0.3, False), "near": (1e-4 * draws, False)}
+    arms = [arm(name, *told) for name, told in shown.items()]
+    assert arena_curves._at_floor(arms[2])
+    assert not arena_curves._at_floor(arms[1])
+    figure = arena_curves.regimes(arms, styles_of(arms), "")
+    names = {line.get_label() for axis in figure.axes for line in axis.lines}
+    assert "biased" in names
+    assert "near" not in names

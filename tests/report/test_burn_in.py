@@ -3,7 +3,9 @@
 import pandas as pd
 import pytest
 
-from flyrun.experiments.report.build import build
+from flyrun.experiments.report.build import build, load
+from flyrun.experiments.report.colours import styles_of
+from flyrun.experiments.report.sections import chains
 from tests.stored import write_cell, write_run
 
 
@@ -41,3 +43,19 @@ def test_a_chain_that_never_comes_in_has_no_number(tmp_path):
     counts = needed(root)
     assert counts["regular"] > 0
     assert pd.isna(counts["map_tuned"])
+
+
+@pytest.mark.figures
+def test_the_figure_names_chains_that_do_not_agree_and_shows_no_counts_alone(tmp_path):
+    root = write_run(tmp_path, {"regular": [0, 1], "map_tuned": [0, 1]})
+    for seed in (0, 1):
+        write_cell(root, "regular", seed)
+        write_cell(root, "map_tuned", seed, shift=40.0 * seed)
+    arms = load(root).done
+    figure = chains._convergence(arms, styles_of(arms), "")
+    names = {line.get_label() for line in figure.axes[0].lines}
+    assert {"regular", "map tuned (not settled)"} <= names
+    for arm in arms:
+        for cell in arm.cells:
+            cell.trace_log_posterior = []
+    assert chains._convergence(arms, styles_of(arms), "") is None

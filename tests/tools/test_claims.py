@@ -230,7 +230,9 @@ def test_errors_are_those_of_the_formula(world):
     estimate = estimates.estimated(row, "a / b")
     assert estimate.value == 2.0
     assert estimate.error == pytest.approx(2.0 * (0.025**2 + 0.005**2) ** 0.5, rel=0.01)
-    below = estimates.estimated(Row({"ks": -0.5, "ks_error": 0.1, "ks_sd": 9.0, "seeds": 4.0}, "x"), "abs(ks)")
+    below = estimates.estimated(
+        Row({"ks": -0.5, "ks_error": 0.1, "ks_sd": 9.0, "seeds": 4.0}, "x"), "abs(ks)"
+    )
     assert (below.value, below.error) == (0.5, pytest.approx(0.1))
 
 

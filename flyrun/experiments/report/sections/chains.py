@@ -149,9 +149,9 @@ def _convergence(arms: list[ArmResult], styles: dict[str, Look], title: str) -> 
 
 
 def _named(arm: ArmResult) -> str:
-    """An arm's name, with a mark where its chains of one target had not settled."""
-    told = bool(getattr(arm.pooled, "rhat", None)) and not apart(arm)
-    return f"{arm.name} (not settled)" if told and not ess.settled(arm) else arm.name
+    """An arm's name, with a mark where its chains of one target do not agree."""
+    rhat = np.nanmax([1.0, *(getattr(arm.pooled, "rhat", None) or ())])
+    return f"{arm.name} (not settled)" if rhat > ess.SETTLED_RHAT and not apart(arm) else arm.name
 
 
 def _deficit_scale(axis: "Axes", plotted: list[np.ndarray]) -> None:

@@ -184,10 +184,12 @@ def _ratio_bound(arm: ArmResult, base: ArmResult | None) -> str:
     """What a ratio of ESS is where chains are unsettled, whose ESS is less than it seems: ≥, ≤, ~ or ""."""
     if base is None or base is arm:
         return ""
-    return {(True, True): "", (True, False): "≥", (False, True): "≤"}.get((settled(arm), settled(base)), "~")
+    return {(True, True): "", (True, False): "≥", (False, True): "≤"}.get(
+        (_settled(arm), _settled(base)), "~"
+    )
 
 
-def settled(arm: ArmResult) -> bool:
+def _settled(arm: ArmResult) -> bool:
     """Whether an arm's chains agree and have drawn enough for ESS to be known, without the gauge if any."""
     rhat = float(np.nanmax([1.0, *arm.pooled.rhat]))
     return rhat <= SETTLED_RHAT and float(np.min(arm.pooled.free_bulk or arm.pooled.bulk)) >= SETTLED_DRAWS
