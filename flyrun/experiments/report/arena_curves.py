@@ -165,7 +165,8 @@ def _equal(one: np.ndarray, other: np.ndarray) -> bool:
 
 def _at_floor(arm: ArmResult) -> bool:
     """Whether its means end at the reference's noise: decades below all that this figure is about."""
-    return float(np.sum(errors_of(arm)["end"], axis=0)) < NOISE * float(errors_of(arm)["floors"][0])
+    arena = errors_of(arm)
+    return float(np.array(arena["end"], float)[:, 0].sum()) < NOISE * float(arena["floors"][0])
 
 
 def _apart(wanted: list[str]) -> list[str]:
