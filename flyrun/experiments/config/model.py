@@ -162,3 +162,14 @@ class NormalMeans(Hierarchical):
     noise: float = setting(0.8, "standard deviation of y about z", **_SIZE)
     between: float = setting(0.6, "standard deviation of z about theta", **_SIZE)
     spread: float = setting(10.0, "standard deviation of theta about 0", **_SIZE)
+
+
+@option("model", "poisson_means")
+class PoissonMeans(Hierarchical):
+    """Counts about a mean rate, y_n ~ Poisson(exp z_n), z_n ~ N(theta, between²).
+
+    z is local and not conjugate, theta global.
+    """
+
+    between: float = setting(0.6, "standard deviation of z about theta", **_SIZE)
+    spread: float = setting(10.0, "standard deviation of theta about 0", **_SIZE)

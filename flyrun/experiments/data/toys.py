@@ -115,6 +115,14 @@ def gaussian_toy(config: options.GaussianToy) -> Drawn:
     return np.ones((config.n_data, 1)), target, ("theta",), {}
 
 
+@_recipe("Counts of rates that differ", "counts", "n_data", "mean", "sd", "seed")
+def counts_toy(config: options.CountsToy) -> Drawn:
+    """Counts: Poisson of rates exp z, z ~ N(mean, sd²). Features are ones."""
+    stream = _stream(config.seed)
+    z = config.mean + config.sd * stream.standard_normal(config.n_data)
+    return np.ones((config.n_data, 1)), stream.poisson(np.exp(z)).astype(float), ("theta",), {}
+
+
 CENTRES = (1.0, -1.0)  # of the mixture
 
 

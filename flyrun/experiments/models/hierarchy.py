@@ -1,8 +1,8 @@
-"""Models of global and local variables that are conjugate: (5.1) and Figure 5.1 of the survey.
+"""Models of global and local variables, q(φ) conjugate: (5.1) and Figure 5.1 of the survey.
 
 p(φ) Π_n p(z_n | φ) p(x_n | z_n, φ). q(φ) is of the prior's family, its natural parameters are one vector.
-Given q(φ) the best q(z_n) is in closed form, and row n adds the statistics E t(z_n, x_n) to the parameters.
-Angelino, Johnson & Adams (2016).
+Given q(φ) the best q(z_n) is in closed form, or by quadrature, and row n adds the statistics E t(z_n, x_n) to
+the parameters. Angelino, Johnson & Adams (2016).
 """
 
 from typing import NamedTuple, Protocol

@@ -7,26 +7,23 @@ field has spread⁻² + N/between², the same mean, and is too narrow by about �
 import numpy as np
 
 from flyrun.experiments.config.model import NormalMeans as Options
-from flyrun.experiments.models.hierarchy import Hierarchy, Local, free_energy
+from flyrun.experiments.models.about_mean import AboutMean, log_normal
+from flyrun.experiments.models.hierarchy import Local, free_energy
 from flyrun.ground.errors import ConfigError
 from flyrun.tables.dataset import Dataset
 
 
-class NormalMeans(Hierarchy):
-    """Natural parameters: the precision of θ, and that times its mean."""
+class NormalMeans(AboutMean):
+    """Rows that see their z_n with normal noise."""
 
     def __init__(self, config: Options, target: np.ndarray):
         """target: (N,)."""
-        self.target, self.n_data = target, len(target)
-        self.tight, self.seen = config.between**-2, config.noise**-2  # precisions of z given θ, of y given z
-        self.prior = np.array([config.spread**-2, 0.0])
+        super().__init__(config.spread, config.between, target)
+        self.seen = config.noise**-2  # precision of y given z
         self.marginal = 1.0 / (config.between**2 + config.noise**2)  # precision of y given θ
         self.exact = self.prior + self.sites(np.arange(self.n_data))
         best = self.prior[0] + self.n_data * self.tight  # mean field's precision; its mean is the exact one
         self.least_free_energy = free_energy(self, best * np.array([1.0, self.exact[1] / self.exact[0]]))
-
-    def start(self, rng: np.random.Generator) -> np.ndarray:
-        return self.prior
 
     def sites(self, index: np.ndarray) -> np.ndarray:
         """Natural parameters of Π p(y_n | θ) of the rows index, z integrated out, (2,)."""
@@ -37,17 +34,14 @@ class NormalMeans(Hierarchy):
         width = 1.0 / (self.tight + self.seen)
         return width * (self.seen * self.target[index] + self.tight * theta[..., None]), width
 
-    def log_joint(self, theta: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """log p(θ), (S,), log p(z_n | θ) and log p(y_n | z_n), (S, N), at θ (S,) and z (S, N)."""
-        precisions, away = (
-            (self.prior[0], self.tight, self.seen),
-            (theta, z - theta[:, None], self.target - z),
-        )
-        first, second, third = (
-            0.5 * (np.log(precision / (2 * np.pi)) - precision * off**2)
-            for precision, off in zip(precisions, away, strict=True)
-        )
-        return first, second, third
+    def redrawn(
+        self, rng: np.random.Generator, theta: np.ndarray, z: np.ndarray | None, index: np.ndarray
+    ) -> np.ndarray:
+        mean, width = self.given(theta, index)
+        return mean + np.sqrt(width) * rng.standard_normal(len(index))
+
+    def log_likelihood(self, z: np.ndarray) -> np.ndarray:
+        return log_normal(self.seen, self.target - z)
 
     def local(self, natural: np.ndarray, index: np.ndarray) -> Local:
         variance, target = 1.0 / natural[0], self.target[index]
@@ -59,19 +53,6 @@ class NormalMeans(Hierarchy):
         level = np.log(self.tight * self.seen * width / (2 * np.pi)) + 1.0
         statistics = self.tight * np.array([len(index), mean.sum()])
         return Local(statistics, float(0.5 * (level - near).sum()))
-
-    def divergence(self, natural: np.ndarray) -> float:
-        (precision, linear), wide = natural, self.prior[0]
-        ratio = wide / precision
-        return float(0.5 * (ratio - 1 - np.log(ratio) + wide * (linear / precision) ** 2))
-
-    def estimates(self, natural: np.ndarray) -> dict[str, float]:
-        """mean_off: of θ's mean, in posterior sds.  sd_ratio: its sd to the posterior's.  natural: (2,)."""
-        (precision, linear), (right, exact) = natural, self.exact
-        return {
-            "mean_off": float(abs(linear / precision - exact / right) * np.sqrt(right)),
-            "sd_ratio": float(np.sqrt(right / precision)),
-        }
 
 
 def bind(config: Options, data: Dataset) -> NormalMeans:

@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm, poisson
 
 from flyrun.experiments.gold.reference import arm_of
 from flyrun.experiments.models.gaussian_mixture import GaussianMixture
 from flyrun.experiments.models.hierarchy import Local, free_energy
+from flyrun.experiments.models.poisson_means import PoissonMeans
 from flyrun.experiments.samplers.hierarchies.hierarchical_ep import HierarchicalEp
 from flyrun.experiments.samplers.hierarchies.streaming_vi import StreamingVi
 from flyrun.experiments.samplers.hierarchies.svi import Svi
@@ -300,3 +301,82 @@ def test_what_does_not_go_together_says_so(tmp_path):
     }.items():
         with pytest.raises(ConfigError, match=told):
             method_of(tmp_path, *words).init(0)
+
+
+COUNTS = ("dataset=counts_toy", "dataset.n_data=40", "model=poisson_means")
+
+
+def counts(tmp_path, *target, **options):
+    """The model of these counts."""
+    return PoissonMeans(build("model", {"name": "poisson_means", **options}), np.array(target, float))
+
+
+@pytest.mark.parametrize(("y", "m"), [(0, 0.5), (0, -3.0), (3, 0.0), (40, 1.0), (2, 6.0)])
+def test_what_a_count_says_of_its_rate_is_by_quadrature(tmp_path, y, m):
+    model = counts(tmp_path, 1.0, 2.0)
+    z = np.linspace(m - 8, m + 8, 400_001)
+    density = norm.pdf(z, m, 0.6) * poisson.pmf(y, np.exp(z)) * (z[1] - z[0])
+    mean = density @ z / density.sum()
+    second = density @ (z - mean) ** 2 / density.sum()
+    log_z, found = model.tilted(y, m)
+    assert log_z == pytest.approx(np.log(density.sum()), abs=1e-8)
+    assert found == pytest.approx(mean, abs=1e-7)
+    rng, drawn = np.random.default_rng(1), [None]
+    model.target = np.full(2_000, float(y))
+    for _ in range(40):
+        drawn.append(model.redrawn(rng, np.array(m), drawn[-1], np.arange(2_000)))
+    some = np.array(drawn[10:])
+    assert some.mean() == pytest.approx(mean, abs=6 * np.sqrt(second / 2_000))
+    assert some.var() == pytest.approx(second, rel=0.15)
+
+
+def test_the_posterior_of_a_mean_rate_is_by_quadrature(tmp_path):
+    """Of three counts, by sums over a plane; free energies lie above -log p(y), as they must."""
+    model = counts(tmp_path, 0.0, 2.0, 5.0, spread=2.0)
+    theta, z = np.linspace(-3, 4, 281), np.linspace(-8, 8, 2_001)
+    given = norm.pdf(z, theta[:, None], 0.6) * (z[1] - z[0])
+    density = norm.pdf(theta, 0, 2.0) * (theta[1] - theta[0])
+    for y in model.target:
+        density = density * (given @ poisson.pmf(y, np.exp(z)))
+    share = density / density.sum()
+    mean = share @ theta
+    precision = 1 / (share @ (theta - mean) ** 2)
+    np.testing.assert_allclose(model.exact, [precision, precision * mean], rtol=1e-3)
+    for natural in (model.exact, 0.5 * model.exact, 2 * model.exact):
+        assert free_energy(model, natural) > -np.log(density.sum())
+    other = counts(tmp_path, 0.0, 2.0, 5.0, spread=2.0, between=1.2)
+    assert abs(other.exact[0] / model.exact[0] - 1) > 0.1, "the twin: another model"
+
+
+def test_mean_field_of_counts_is_level_and_narrow(tmp_path):
+    """As of normal means; z's quadrature has statistics, bound and divergence together."""
+    method = method_of(tmp_path, *COUNTS, *ASCENT)
+    ended = after(method, 200)
+    assert slopes(method.model, ended["natural"]).max() < 1e-4
+    assert slopes(method.model, after(method, 2)["natural"]).max() > 1e-3
+    found = method.estimates(ended)
+    assert found["mean_off"] < 0.3
+    assert 0.3 < found["sd_ratio"] < 0.8
+
+
+def test_black_box_inference_of_counts_ends_near_the_best_q(tmp_path):
+    few = (COUNTS[0], "dataset.n_data=12", COUNTS[2])
+    bbvi = method_of(tmp_path, *few, "sampler=local_bbvi", "sampler.baseline=leave_one_out")
+    best = method_of(tmp_path, *few, *ASCENT)
+    ours, theirs = bbvi.estimates(after(bbvi, 1_500)), best.estimates(after(best, 200))
+    assert ours["sd_ratio"] == pytest.approx(theirs["sd_ratio"], rel=0.05)
+    assert ours["mean_off"] < 0.2
+    assert ours["free_energy"] == pytest.approx(theirs["free_energy"], abs=2e-3)
+
+
+@pytest.mark.thorough
+def test_hierarchical_ep_of_counts_has_the_posteriors_width(tmp_path, monkeypatch):
+    words = (*COUNTS, "sampler=hierarchical_ep", "sampler.shards=4", "sampler.draws=1000")
+    method = method_of(tmp_path, *words)
+    found = method.estimates(after(method, 12))
+    assert abs(found["sd_ratio"] - 1) < 0.06
+    assert found["mean_off"] < 0.2
+    monkeypatch.setattr(
+        PoissonMeans, "redrawn", lambda self, rng, theta, z, index: self.mode(self.target[index], theta)
+    )
+    assert method.estimates(after(method, 12))["sd_ratio"] < 0.9, "z at its mode has no width"

@@ -203,6 +203,16 @@ class GaussianToy(Toy):
     seed: int = setting(0, "another one, other numbers", at_least=0)
 
 
+@option("dataset", "counts_toy")
+class CountsToy(Toy):
+    """Generated: counts for model=poisson_means, Poisson of rates whose logarithms are N(mean, sd²)."""
+
+    n_data: int = setting(200, "counts generated", at_least=2)
+    mean: float = setting(0.5, "of the logarithms", at_least=-20, at_most=20)
+    sd: float = setting(0.6, "of the logarithms", at_least=0, at_most=10)
+    seed: int = setting(0, "another one, other counts", at_least=0)
+
+
 @option("dataset", "mnist8m_8v6")
 class Mnist8m8v6(Rows):
     """MNIST8M's eights (+1) against sixes (-1): 1,588,815 digits as 50 PCA scores and a bias.

@@ -66,15 +66,15 @@ class StreamingVi(OfHierarchies):
 
 
 @dataclass(frozen=True)
-class OfNormalMeans(OfHierarchies):
-    """What knows the normal means, and reads all rows a step."""
+class OfMeans(OfHierarchies):
+    """What knows one mean and a variable of each row about it, and reads all rows a step."""
 
-    models: ClassVar[tuple[str, ...]] = ("normal_means",)
+    models: ClassVar[tuple[str, ...]] = ("normal_means", "poisson_means")
     batch: ClassVar[int | None] = None  # type: ignore[misc]
 
 
 @option("sampler", "local_bbvi")
-class LocalBbvi(OfNormalMeans):
+class LocalBbvi(OfMeans):
     """Black-box variational inference with a Gaussian for each local variable and one for the global one.
 
     baseline: what is done about the estimate's variance; leave_one_out includes rao_blackwell.
@@ -90,7 +90,7 @@ class LocalBbvi(OfNormalMeans):
 
 
 @option("sampler", "hierarchical_ep")
-class HierarchicalEp(OfNormalMeans):
+class HierarchicalEp(OfMeans):
     """Expectation propagation of shards with local variables of their own, its moments by Gibbs sampling."""
 
     paper: ClassVar[str] = "Gelman et al. 2014; Xu, Lakshminarayanan, Teh, Zhu and Zhang 2014"

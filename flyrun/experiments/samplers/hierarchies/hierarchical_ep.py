@@ -1,13 +1,13 @@
 """Expectation propagation of hierarchies (Gelman et al. 2014): (5.51) to (5.56) of the survey.
 
 q(θ) = p(θ) Π_k f_k(θ). A worker draws θ and the z_n of its shard from q/f_k · Π_n p(z_n | θ) p(y_n | z_n) by
-Gibbs sampling, and takes as its new site the Gaussian of θ's moments over the cavity q/f_k. Local variables
-leave no shard.
+Gibbs sampling, z_n by a Metropolis step where it is not conjugate, and takes as its new site the Gaussian of
+θ's moments over the cavity q/f_k. Local variables leave no shard.
 """
 
 import numpy as np
 
-from flyrun.experiments.models.normal_means import NormalMeans
+from flyrun.experiments.models.about_mean import AboutMean
 from flyrun.experiments.samplers.hierarchies.method import OfHierarchies
 from flyrun.experiments.samplers.method import State
 from flyrun.ground.errors import ConfigError
@@ -18,7 +18,7 @@ _WARM_UP = 10  # sweeps from the cavity's mean that are thrown away
 class HierarchicalEp(OfHierarchies):
     """A step is a round over all shards, at once."""
 
-    model: NormalMeans
+    model: AboutMean
     label = "Hierarchical EP"
 
     def more_state(self, natural: np.ndarray) -> State:
@@ -48,10 +48,9 @@ class HierarchicalEp(OfHierarchies):
         """
         model, draws = self.model, self.arm.sampler.draws
         precision = cavity[0] + len(shard) * model.tight
-        theta, means = np.array(cavity[1] / cavity[0]), np.empty(_WARM_UP + draws)
+        theta, means, z = np.array(cavity[1] / cavity[0]), np.empty(_WARM_UP + draws), None
         for s in range(len(means)):
-            mean, width = model.given(theta, shard)
-            z = mean + np.sqrt(width) * rng.standard_normal(len(shard))
+            z = model.redrawn(rng, theta, z, shard)
             means[s] = (cavity[1] + model.tight * z.sum()) / precision
             theta = np.array(means[s] + rng.standard_normal() / np.sqrt(precision))
         kept = means[_WARM_UP:]

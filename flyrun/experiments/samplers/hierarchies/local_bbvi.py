@@ -7,7 +7,7 @@ log joint, whose variance grows with N.
 
 import numpy as np
 
-from flyrun.experiments.models.normal_means import NormalMeans
+from flyrun.experiments.models.about_mean import AboutMean
 from flyrun.experiments.samplers.approximations.gradients import by_scores
 from flyrun.experiments.samplers.hierarchies.method import OfHierarchies
 from flyrun.experiments.samplers.method import State
@@ -17,7 +17,7 @@ from flyrun.ground.numerics.adam import Adam, refuse_lost
 class LocalBbvi(OfHierarchies):
     """`at`: means of θ and of every z_n, then the logarithms of their sds, (2 + 2N,), from 0 and 1."""
 
-    model: NormalMeans
+    model: AboutMean
     label = "Black-box VI"
 
     def more_state(self, natural: np.ndarray) -> State:
