@@ -37,7 +37,7 @@ class PoissonMeans(AboutMean):
             rate = np.exp(z)
             step = (y - rate - self.tight * (z - m)) / (rate + self.tight)
             z = z + step
-            if np.abs(step).max() < _CLOSE:
+            if not (np.abs(step) > _CLOSE).any():
                 break
         return z
 
