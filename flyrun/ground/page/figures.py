@@ -141,12 +141,14 @@ def legend_below(figure: "Figure", *panels: "Axes") -> None:
 
 
 def round_numbers(axis: "Axis") -> None:
-    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, on a long one at these, written out."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # late
+    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, on a long one at these, on a short one
+    spaced evenly; written out.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # late
 
     low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
-    # an axis shorter than that has other ticks
+    few = LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,))
+    axis.set_major_locator(few if high > 3 * low else MaxNLocator(5))
     whole = FuncFormatter(
         lambda value, _: f"{value:,.0f}" if value >= 10 and value == round(value) else f"{value:g}"
     )
