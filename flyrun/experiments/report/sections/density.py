@@ -154,6 +154,13 @@ def _truths(which: int) -> Value:
     return lambda run, arm: arm.pooled.density_truth[which]
 
 
+def _lost(run: Run, arm: ArmResult) -> int:
+    """Seeds that gave a mode less than a tenth of what it holds."""
+    truth = arm.pooled.density_truth[2]
+    share = arm.each("mode_mass")
+    return int((~((share >= 0.1 * truth) & (1 - share >= 0.1 * (1 - truth)))).sum())
+
+
 METRICS = [
     word("answers", "answers", of=lambda run, arm: arm.infos[0].get("answers", "draws")),
     of_cells(
@@ -166,6 +173,7 @@ METRICS = [
     of_cells("ks", "KS", "Kolmogorov-Smirnov distance, the larger of both coordinates"),
     of_cells("cross_entropy", "cross entropy", "−∫ p log q"),
     of_cells("mode_mass", "mass of θ2 < 0", "of the mode with θ2 < 0"),
+    Metric("seeds_missing_a_mode", "seeds missing a mode", of=_lost),
     of_cells(
         "mode_off", "in its mode: off (sds)",
         "error of the mean, in sds of the posterior there, within the mode that has more of the draws",
@@ -204,10 +212,7 @@ def _legend(run: Run) -> list[str]:
 
 
 def _one_mode(run: Run, arm: ArmResult) -> list[str]:
-    """Seeds that gave a mode less than a tenth of what it holds."""
-    truth = arm.pooled.density_truth[2]
-    share = arm.each("mode_mass")
-    lost = int((~((share >= 0.1 * truth) & (1 - share >= 0.1 * (1 - truth)))).sum())
+    lost = _lost(run, arm)
     return [f"{lost} of {arm.done} seeds miss a mode."] if lost else []
 
 
