@@ -159,8 +159,8 @@ def _alike(arms: list[ArmResult]) -> list[list[ArmResult]]:
     return groups
 
 
-def _equal(one: np.ndarray, other: np.ndarray) -> bool:
-    return np.allclose(one, other, rtol=1e-6, atol=0.0, equal_nan=True)
+def _equal(line: np.ndarray, other: np.ndarray) -> bool:
+    return np.allclose(line, other, rtol=1e-6, atol=0.0, equal_nan=True)
 
 
 def _at_floor(arm: ArmResult) -> bool:

@@ -82,11 +82,11 @@ def looks(methods: Mapping[str, str]) -> dict[str, Look]:
             first = zlib.crc32(method.encode()) % len(PALETTE)
             order = PALETTE[first:] + PALETTE[:first]
             colours[method] = min(order, key=list(colours.values()).count)
-    found: dict[str, Look] = {}
+    styles: dict[str, Look] = {}
     for arm, method in methods.items():
-        own = [Look(colours[method], line) for line in LINES[method in _DASHED :]]
-        found[arm] = next((look for look in own if look not in found.values()), own[-1])
-    return found
+        free = [Look(colours[method], line) for line in LINES[method in _DASHED :]]
+        styles[arm] = next((look for look in free if look not in styles.values()), free[-1])
+    return styles
 
 
 def styles_of(arms: Iterable[ArmResult]) -> dict[str, Look]:
@@ -106,8 +106,8 @@ def styles_of(arms: Iterable[ArmResult]) -> dict[str, Look]:
         else:
             elsewhere = problems.get(base, arm.problem) != arm.problem
             others.setdefault(arm.problem, {})[arm.name] = base if elsewhere else arm.own_name
-    found = looks({arm: method for group in others.values() for arm, method in group.items()})
-    crowded = len(set(found.values())) < len(found)
+    styles = looks({arm: method for group in others.values() for arm, method in group.items()})
+    crowded = len(set(styles.values())) < len(styles)
     for group in (*named.values(), *(others.values() if crowded else ())):
-        found |= looks(group)
-    return found
+        styles |= looks(group)
+    return styles

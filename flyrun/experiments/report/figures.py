@@ -43,8 +43,8 @@ def draw(
             for name, plot in section.figures.items():
                 by_sweep = name in section.by_sweep
                 plots[name] = partial(plot, arms if by_sweep else few, styles, title if by_sweep else some)
-    found, more, against = drawn(plots, folder / "figures", each)
-    return found, left_out + more, against
+    paths, more, against = drawn(plots, folder / "figures", each)
+    return paths, left_out + more, against
 
 
 def _few(arms: list[ArmResult]) -> list[ArmResult]:

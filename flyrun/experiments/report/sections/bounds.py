@@ -24,12 +24,12 @@ def summarise(draws: Draws) -> Row:
     from flyrun.experiments.accuracy import without_reference as tests  # late: numba, which most do without
 
     with contextlib.suppress(StoreError):
-        found = tests.of_cell(draws.cell, draws.cell.folder.parents[2], _DRAWS, _STEPS)
-        if found.kl and found.log_z and found.start == tests.TRUE:
-            least, most, error = found.kl
+        bounds = tests.of_cell(draws.cell, draws.cell.folder.parents[2], _DRAWS, _STEPS)
+        if bounds.kl and bounds.log_z and bounds.start == tests.TRUE:
+            least, most, error = bounds.kl
             return {
                 "kl_least": least, "kl_most": most, "kl_error": error,
-                "log_z_least": found.log_z.low, "log_z_most": found.log_z.high,
+                "log_z_least": bounds.log_z.low, "log_z_most": bounds.log_z.high,
             }  # fmt: skip
     return {}
 

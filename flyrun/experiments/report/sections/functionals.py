@@ -125,16 +125,16 @@ def _edge(run: Run, arm: ArmResult) -> str:
     """
     if not (tried := _tried(run, arm)):
         return ""
-    size = min(tried, key=lambda one: one[-1])[0]
+    size = min(tried, key=lambda trial: trial[-1])[0]
     return "a" if size in (min(tried)[0], max(tried)[0]) else ""
 
 
 def _steps_tried(rows: list[Row]) -> list[View]:
     """What each step was worth on the documents that choose, a column an arm."""
     searched = {
-        row["arm"]: dict(one.split(":") for one in told.split(_BETWEEN))
+        row["arm"]: dict(trial.split(":") for trial in trials.split(_BETWEEN))
         for row in rows
-        if (told := said(row["steps"]))
+        if (trials := said(row["steps"]))
     }
     steps = dict.fromkeys(step for values in searched.values() for step in values)
     lines = tuple((step, *(values.get(step, NOTHING) for values in searched.values())) for step in steps)
@@ -157,7 +157,7 @@ def _metrics(run: Run) -> list[Metric]:
             "steps",
             "",
             of=lambda run, arm: _BETWEEN.join(
-                "{:g} {:g} {:g}:{:.1f}".format(*one) for one in _tried(run, arm)
+                "{:g} {:g} {:g}:{:.1f}".format(*trial) for trial in _tried(run, arm)
             ),
         ),
         word("top_words", "", of=_top_words),
@@ -180,7 +180,7 @@ def _positive(arms: list[ArmResult], name: str, cost: str) -> bool:
 
 
 def _lines(
-    arms: list[ArmResult], functional: str, truth: Any, cost: str
+    arms: list[ArmResult], functional: str, truth: float | None, cost: str
 ) -> dict[str, tuple[ArmResult, np.ndarray]]:
     """Names -> arm and values (S, G), of arms that have one truth; those of one line are named together."""
     lines: dict[str, tuple[ArmResult, np.ndarray]] = {}

@@ -17,6 +17,7 @@ from flyrun.ground.page.metrics import Metric, put
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _SCORES = ("rmse", "log_density", "equal_rmse", "equal_log_density", "effective")
 _COSTS = ("visits", "queries", "seconds")
@@ -143,7 +144,7 @@ def _drawn(axis: "Axes", arm: ArmResult, predicted: list, colour: str, base: Arm
     axis.plot(x, arm.fact("test_targets"), color=INK, linewidth=0.8, linestyle="--", label="the truth")
 
 
-def _named(figure: Any, panels: Any, shown: int, across: int) -> Any:
+def _named(figure: "Figure", panels: "list[Axes] | np.ndarray", shown: int, across: int) -> "Figure":
     """The figure with names of its axes and lines, and without the panels that nothing is in."""
     for axis in panels[shown:]:
         axis.remove()

@@ -22,7 +22,7 @@ class ParticleFilter(Topics):
 
     def start(self, rng: np.random.Generator) -> State:
         """assigned: topics of tokens, (P, tokens), −1 unseen.  seen: tokens so far, their number its last."""
-        particles, tokens, (words, topics) = (
+        particles, tokens, (n_words, topics) = (
             self.arm.sampler.particles,
             self.train.n_tokens,
             self.problem.shape,
@@ -30,7 +30,7 @@ class ParticleFilter(Topics):
         return {
             "assigned": np.full((particles, tokens), -1, np.int16),
             "seen": np.zeros(tokens + 1, np.int64),
-            "by_word": np.zeros((particles, words, topics), np.int32),
+            "by_word": np.zeros((particles, n_words, topics), np.int32),
             "by_document": np.zeros((particles, self.n_documents, topics), np.int32),
             "totals": np.zeros((particles, topics), np.int64),
             "weight": np.full(particles, 1.0 / particles),

@@ -76,11 +76,11 @@ class HogwildTopics(CollapsedGibbs):
         """The counts (V, K) that a shard has in sweep t: its own of now, the others' of some sweeps ago."""
         z, past = arrays["z"], arrays["past"]
         before = [past[(t - k) % len(past)] for k in range(min(t + 1, len(past)))]
-        counts = [self.counted(one) for one in before]
+        counts = [self.counted(labels) for labels in before]
         seen = []
         for shard, ago in enumerate(rng.integers(len(before), size=self.arm.sampler.shards)):
-            own = slice(*self.tokens[shard : shard + 2])
-            seen.append(counts[ago] - self.counted(before[ago], own) + self.counted(z, own))
+            shard_tokens = slice(*self.tokens[shard : shard + 2])
+            seen.append(counts[ago] - self.counted(before[ago], shard_tokens) + self.counted(z, shard_tokens))
         return seen
 
     def advance(self, state: State, n: int) -> tuple[State, Records]:

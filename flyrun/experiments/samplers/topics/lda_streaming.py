@@ -26,15 +26,15 @@ class StreamingVariational(StochasticVariational):
         return t < self.batches.in_epoch
 
     def learn(self, rng: np.random.Generator, arrays: State, batch: np.ndarray, t: int) -> float:
-        made, options, queries = arrays["made"], self.arm.sampler, 0.0
-        seen = made[max(0, t - options.stale) % len(made)].copy()
+        past, options, queries = arrays["made"], self.arm.sampler, 0.0
+        seen = past[max(0, t - options.stale) % len(past)].copy()
         at = arrays["begin"] if t <= options.stale else seen
         for _ in range(options.inner):
             counts = np.zeros_like(at)
             queries += self.local(self.train, batch, at, counts)[1]
             at = seen + counts
-        arrays["lam"][:] = made[t % len(made)] + at - seen
-        made[(t + 1) % len(made)] = arrays["lam"]
+        arrays["lam"][:] = past[t % len(past)] + at - seen
+        past[(t + 1) % len(past)] = arrays["lam"]
         return queries
 
 

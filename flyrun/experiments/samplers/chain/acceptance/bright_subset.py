@@ -17,7 +17,7 @@ as well, as brightness needs their likelihoods: only refusals save. Biased for Î
 """
 
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student_t
@@ -51,7 +51,7 @@ class BothValues(NamedTuple):
     """A t test on bright and on dark terms of equation 3.41."""
 
     bright: BrightSubset
-    prior: Any  # without the bounds, as dark terms bring theirs
+    prior: NamedTuple  # without the bounds, as dark terms bring theirs
     deck: Deck  # of all data: dark ones are its cards that are not bright
     dark: np.ndarray  # (batch,) uint32: workspace, as is the next
     change: np.ndarray  # (BLOCK,)
@@ -70,7 +70,7 @@ def bright_subset(n_data: int, batch: int, epsilon: float) -> BrightSubset:
     return BrightSubset(batch, quantiles, np.zeros(BLOCK))
 
 
-def both_values(rule: BrightSubset, prior: Any, n_data: int) -> BothValues:
+def both_values(rule: BrightSubset, prior: NamedTuple, n_data: int) -> BothValues:
     """The same on both kinds of terms, of N data with this prior."""
     return BothValues(rule, prior, deck(n_data), np.zeros(rule.batch, np.uint32), np.zeros(BLOCK))
 
