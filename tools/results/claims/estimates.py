@@ -70,6 +70,7 @@ def standard_error(row: Row, column: str) -> float:
     stored, spread = row.get(f"{column}_se"), row.get(f"{column}_sd")
     stored = row.get(f"{column}_error") if not isinstance(stored, float) else stored
     error = spread / math.sqrt(row.seeds) if isinstance(spread, float) else 0.0
+    error = error if error > 1e-12 * abs(row[column]) else 0.0  # equal values, whose mean rounds
     known = row.get(REFERENCE.get(column, ""), 0.0)
     return math.hypot(
         stored if isinstance(stored, float) else error, known if isinstance(known, float) else 0.0
