@@ -21,7 +21,7 @@ ROOT = conf_dir().parent
 _HERE = Path(__file__).parent
 _MARKED = re.compile(r"(<!-- results: *(\S+) *-->\n).*?(<!-- end -->)", re.DOTALL)
 _MARK = "<!-- results:"
-#: before the name of a table of claims, of tools/results/claims
+#: before the name of a table of claims, of results/reference/claims
 _CLAIMS = "claims_"
 
 _TEMPLATES = Environment(

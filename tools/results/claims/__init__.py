@@ -1,1 +1,1 @@
-"""What the works claim, a YAML file a page's table, and what published arms say of it."""
+"""What the works claim: records of results/reference/claims, and what published arms say of it."""

@@ -3,16 +3,16 @@
 import re
 from collections import Counter
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from flyrun.ground.errors import ConfigError
+from flyrun.ground.paths import reference_dir
 from flyrun.ground.schema import listing
 from tools.results.claims.judge import Check, check, left_out, matching, verdict
 
-HOME = Path(__file__).parent
+HOME = reference_dir() / "claims"
 #: a verdict that is typed, not judged
 _TYPED = re.compile(r"\b(holds?|held|does not|do not hold|in part|not decided|not settled)\b", re.IGNORECASE)
 
