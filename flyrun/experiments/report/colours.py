@@ -23,7 +23,7 @@ from flyrun.ground.page.colours import (
 KNOWN = {
     "regular": BLUE, "untuned": GREEN, "map_tuned": ORANGE, "map_tuned_small_q": VIOLET,
     "map_tuned_slack": SKY, "independence": PINK,
-    "independence_ep": GREY,
+    "independence_ep": GREY, "round": SKY, "shaped": VIOLET, "ep_shards_8": BLUE,
     "mala": VIOLET, "hmc": SKY, "regular_hmc": SKY, "firefly_hmc": VERMILION,
     "firefly_hmc_local": PINK, "gibbs": BLACK,
     "random_walk": BLUE, "random_walk_whitened": GREY, "laplace": BLACK, "importance": GREEN,
