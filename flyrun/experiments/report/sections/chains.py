@@ -10,11 +10,13 @@ from flyrun.experiments.report.arms import ArmResult, Run
 from flyrun.experiments.report.colours import Look
 from flyrun.experiments.report.draws import Draws
 from flyrun.experiments.report.figures import band, common
+from flyrun.experiments.report.metrics import table
 from flyrun.experiments.report.section import Row, Section
 from flyrun.experiments.report.sections import ess
 from flyrun.ground.diagnostics import coda
 from flyrun.ground.page.figures import INK, axes, legend_below, round_numbers
 from flyrun.ground.page.metrics import Metric, put
+from flyrun.ground.page.render import View, known
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -222,9 +224,16 @@ METRICS = [
         by_seed=True, digits=3,
     )
 ]  # fmt: skip
+
+
+def _views(rows: list[Row]) -> list[View]:
+    """Of chains that start far off and have settled."""
+    settled = any(known(row.get("burn_in_needed")) for row in rows)
+    return [table("Burn-in from far off (mean ± sd over seeds)", METRICS, rows)] if settled else []
+
+
 SECTION = Section(
     "chains", place=250, reads=("autocorrelation",), summarise=summarise, row=_burn_in, metrics=METRICS,
-    title="Burn-in from far off (mean ± sd over seeds)",
-    code=("flyrun.ground.diagnostics.coda",),
+    views=_views, code=("flyrun.ground.diagnostics.coda",),
     figures={"convergence": _convergence, "autocorrelation": _autocorrelations},
 )  # fmt: skip
