@@ -239,6 +239,23 @@ def test_an_error_has_the_references_own(world):
     assert estimates.estimated(Row({**row, "truth_error": ""}, "x"), "off").error == 0.0
 
 
+def test_a_strict_limit_is_outside_and_abs_is_no_column(world):
+    told = copy.deepcopy(RECORD)
+    told["checks"][0]["against"] = {"arm": "ours_wide"}
+    told["checks"][0]["arms"] = {"arm": "ours"}
+    for name in ("ours", "ours_wide"):
+        world[1]["runs"][name].update({"tv": -0.25, "tv_sd": 0.0})
+    told["checks"][0]["value"] = "abs(tv)"
+    told["apart"] = {"rival": "of another method"}
+    for rule, verdict in {
+        "ratio < 1": "**does not**",
+        "ratio <= 1": "holds",
+        "ratio > 1": "**does not**",
+    }.items():
+        told["checks"][0]["rule"] = rule
+        assert judged(told) == verdict
+
+
 def test_a_table_of_the_docs_is_of_a_record(tmp_path):
     """The documents name the tables that are there, and no others."""
     docs = "".join(path.read_text("utf-8") for path in (HOME.parents[2] / "docs").glob("*.md"))

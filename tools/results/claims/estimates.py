@@ -53,7 +53,7 @@ class Estimate:
 def estimated(row: Row, formula: str) -> Estimate:
     """A formula of a row's columns, its standard error by first differences of each column's own."""
     tree = ast.parse(formula, mode="eval").body
-    columns = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"abs"}
+    columns = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"abs"} - {"abs"}
     values = {name: float(getattr(row, name)) for name in columns}
     value, squares = _evaluated(tree, values), 0.0
     for name in columns:

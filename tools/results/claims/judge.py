@@ -169,7 +169,10 @@ class Comparison:
             raise ConfigError(f"rule {self.rule!r}: write one such as 'ratio >= 10' or '0.9 <= ratio <= 1.1'")
         low, high = -math.inf if match[1] is None else _number(match[1]), math.inf
         if match[3]:
-            low, high = (low, _number(match[4])) if match[3] in ("<", "<=") else (_number(match[4]), high)
+            limit = _number(match[4])
+            if match[3] in ("<", ">"):  # the limit itself is outside
+                limit = math.nextafter(limit, -math.inf if match[3] == "<" else math.inf)
+            low, high = (low, limit) if match[3] in ("<", "<=") else (limit, high)
         return match[2], low, high
 
     def faults(self) -> Iterator[str]:
