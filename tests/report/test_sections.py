@@ -235,6 +235,17 @@ def test_a_summary_made_as_a_cell_ends_serves_the_report(tmp_path, monkeypatch):
     assert {file for file, _ in made} == {"diagnostics.json"}
 
 
+def test_as_a_cell_ends_only_what_its_run_asks_for_is_worked_out(tmp_path, monkeypatch):
+    """Bounds of log Z, which an experiment asks for, take minutes a cell."""
+    root = write_three_arms(tmp_path, seeds=1)
+    made = _count(monkeypatch)
+    summarise(next(iter(store.open_cells(root))).folder)
+    asked = {section.name for section in SECTIONS if section.only and section.summarise}
+    assert "bounds" in asked
+    assert made
+    assert not {name for _, name in made} & asked
+
+
 @pytest.mark.thorough
 def test_the_runner_summarises_cells_and_no_failure_there_is_theirs(tmp_path, monkeypatch):
     words = ["dataset=toy_2d", "model=logistic", "sampler=random_walk", "protocol=smoke", "name=toy"]

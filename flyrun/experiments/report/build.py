@@ -15,7 +15,7 @@ from flyrun.experiments.report.arms import ArmResult, Run
 from flyrun.experiments.report.draws import Draws
 from flyrun.experiments.report.section import Section, sections, shown
 from flyrun.experiments.runner import store
-from flyrun.ground import files
+from flyrun.ground import files, run_files
 from flyrun.ground.page import document
 from flyrun.ground.page.metrics import Row
 from flyrun.ground.page.render import View
@@ -49,9 +49,12 @@ def load(run_dir: Path) -> Run:
 
 
 def summarise(folder: Path) -> None:
-    """Leave the summary of a cell that has just ended beside its draws, for the reports to come."""
+    """Leave the summary of a cell that has just ended beside its draws, for the reports to come.
+
+    By the sections that its run is for: others may take minutes a cell.
+    """
     with contextlib.closing(Draws(store.open_folder(folder))) as draws:
-        summaries.of_cell(draws, SECTIONS)
+        summaries.of_cell(draws, summaries.served(run_files.read_run(folder.parents[2]), SECTIONS))
 
 
 class Page:
