@@ -9,7 +9,7 @@ import shutil
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
-from flyrun.experiments.config import compose
+from flyrun.experiments.config import hydra_files
 from flyrun.experiments.config.brightness import Explicit, Implicit, NoBrightness
 from flyrun.experiments.config.catalogue import files, load
 from flyrun.experiments.config.compose import compose_job, own_list
@@ -42,8 +42,8 @@ def test_the_main_experiment():
 
 def composed(words, monkeypatch, by_hydra):
     if by_hydra:
-        monkeypatch.setattr(compose._Composer, "_by_files", lambda self: None)
-        monkeypatch.setattr(compose._Composer, "_alone", lambda self, group, name: None)
+        monkeypatch.setattr(hydra_files.Files, "_by_files", lambda self: None)
+        monkeypatch.setattr(hydra_files.Files, "_alone", lambda self, group, name: None)
     return compose_job(words)
 
 
@@ -65,8 +65,8 @@ def test_files_are_composed_as_hydra_does(name, words, monkeypatch):
 
 
 def test_what_was_edited_is_read_anew(monkeypatch, tmp_path):
-    shutil.copytree(compose.conf_dir(), tmp_path / "conf")
-    monkeypatch.setattr(compose, "conf_dir", lambda: tmp_path / "conf")
+    shutil.copytree(hydra_files.conf_dir(), tmp_path / "conf")
+    monkeypatch.setattr(hydra_files, "conf_dir", lambda: tmp_path / "conf")
     before = arms("protocol.seeds=1", "only=regular")
     write(tmp_path, "conf/protocol/default.yaml", "name: default\nseeds: 1\niterations: 20\nburn_in: 10\n")
     after = arms("protocol.seeds=1", "only=regular")

@@ -7,22 +7,19 @@ smoke's where it names none, are the most that the experiment and its arms have:
 the list `full`, of the lengths to publish, where protocol=full is typed, and its lengths are as it says.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import OmegaConf
 
 from flyrun.experiments.config import job_keys, plugins
 from flyrun.experiments.config.arm import ARM_GROUPS, Arm, Job
 from flyrun.experiments.config.axes import expand
 from flyrun.experiments.config.hydra_errors import one_line
+from flyrun.experiments.config.hydra_files import Files, hydra, plain_values
 from flyrun.experiments.config.overrides import Entry, read, split, suggest
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.paths import conf_dir
@@ -40,7 +37,7 @@ def compose_job(overrides: Sequence[str], config_dirs: Sequence[str | Path] = ()
     Raises ConfigError, one line, for anything unknown, unsuitable or missing.
     """
     typed = entries = read(overrides)
-    with one_line(), _hydra():
+    with one_line(), hydra():
         composer = _Composer([entry for entry in entries if entry.arm is None], config_dirs)
         base = composer.base()
         listed = _LISTS.get(composer.choices.get("protocol", ""))
@@ -108,124 +105,31 @@ def own_list(base: dict[str, Any], key: str) -> list[str]:
 
 
 class _Composer:
-    """Hydra's compose API with what was typed; remembers which typed values found an arm."""
+    """Arms of the files and of what was typed; remembers which typed values found an arm."""
 
     def __init__(self, typed: list[Entry], config_dirs: Sequence[str | Path]) -> None:
         self.choices, self.values = split(entry for entry in typed if not entry.is_hydra)
-        self.search = [entry.text for entry in typed if entry.key == "hydra.searchpath"]
+        search = [entry.text for entry in typed if entry.key == "hydra.searchpath"]
         if config_dirs:
             folders = ",".join(f"'{Path(folder).resolve()}'" for folder in config_dirs)
-            self.search = [f"hydra.searchpath=[{folders}]"]
+            search = [f"hydra.searchpath=[{folders}]"]
+        self.files = Files(self.choices, search)
         self.used: set[str] = set()
         self.limits: dict[str, int] = {}
-        self._options: dict[tuple[str, str], Any] = {}
-        self._state = _state()
 
     def compose(self, choices: dict[str, str]) -> dict[str, Any]:
         """The configuration of an arm with these options of groups, without what belongs to all arms."""
-        config = {key: deepcopy(values) for key, values in self._whole.items() if key not in _OF_ALL_ARMS}
+        config = {
+            key: deepcopy(values) for key, values in self.files.whole.items() if key not in _OF_ALL_ARMS
+        }
         for group, name in choices.items():
             if self.choices.get(group) != name:
-                config[group] = self._option(group, name)
+                config[group] = self.files.option(group, name)
         return config
-
-    @cached_property
-    def _whole(self) -> dict[str, Any]:
-        """The configuration with the options that are typed."""
-        merged = self._by_files()
-        return _plain(self._composed(self.choices.items()) if merged is None else merged)
-
-    def _by_files(self) -> DictConfig | None:
-        """The same by the files alone, a third of the time that Hydra takes; None where it reads more."""
-        root = self._file("config")
-        options = {
-            row.group: row.value for row in root.defaults_list if not (row.is_self() or row.is_override())
-        }
-        if self.search or self._experiment is None:
-            return None
-        included, others = self._experiment
-        if not included.keys() | self.choices.keys() <= options.keys():
-            return None
-        options |= included | self.choices | {"experiment": None}
-        files = {group: self._alone(group, name) for group, name in options.items() if name is not None}
-        if None in files.values():
-            return None
-        start = {key: value for key, value in root.config.items() if key != "hydra"}
-        try:
-            return OmegaConf.merge(start, files, others)  # type: ignore[return-value]
-        except OmegaConfBaseException:
-            return None  # Hydra tells in which file
-
-    @cached_property
-    def _experiment(self) -> tuple[dict[str, str], DictConfig] | None:
-        """The options that the experiment chooses, and what else it sets; None where it says still more."""
-        if "experiment" not in self.choices:
-            return {}, DictConfig({})
-        option = self._file(f"experiment/{self.choices['experiment']}")
-        if option is None or option.header.get("package") != "_global_" or "hydra" in option.config:
-            return None
-        included = [line for line in option.defaults_list if not line.is_self()]
-        if len(option.defaults_list) > len(included) + 1:
-            return None  # Hydra refuses it
-        if not all(line.is_override() and line.package is None and line.group[0] == "/" for line in included):
-            return None
-        chosen: dict[str, str] = {}
-        for line in included:
-            group, file = line.group.lstrip("/"), f"experiment={self.choices['experiment']}"
-            if group in chosen:
-                raise ConfigError(
-                    f"{file}: chooses its {group} twice; keep one line `override /{group}` of the file"
-                )
-            if isinstance(line.value, list):
-                raise ConfigError(f"{file}: override /{group}: must name one option, not a list")
-            chosen[group] = line.value
-        return chosen, option.config
-
-    @cached_property
-    def _own(self) -> DictConfig:
-        """What the experiment says of groups whatever their options are."""
-        if self._experiment is not None:
-            return self._experiment[1]
-        rest = ((group, name) for group, name in self.choices.items() if group not in ARM_GROUPS)
-        return self._composed(rest, ARM_GROUPS)
-
-    def _composed(self, choices: Iterable[tuple[str, str]], without: Iterable[str] = ()) -> DictConfig:
-        chosen = (f"{group}={name}" for group, name in choices)
-        config = compose("config", [*self.search, *chosen, *(f"~{group}" for group in without)])
-        OmegaConf.set_struct(config, False)
-        return config
-
-    def _file(self, path: str) -> Any:
-        """What Hydra reads of a file, or None where that is in a folder that only it searches."""
-        return (_read_file.__wrapped__ if self._state is None else _read_file)(path, self._state)
-
-    def _alone(self, group: str, name: str) -> DictConfig | None:
-        """An option's settings by its file, or None where that includes others, or is not found."""
-        file = self._file(f"{group}/{name}")
-        return None if file is None or file.defaults_list or file.header.get("package") else file.config
-
-    def _option(self, group: str, name: str) -> dict[str, Any]:
-        """A group's option under what the experiment says of the group.
-
-        By its file alone, a tenth of the time that Hydra takes for all, where nothing else bears on it.
-        """
-        if (group, name) not in self._options:
-            file = self._alone(group, name)
-            if file is None:
-                option = self._composed((self.choices | {group: name}).items())[group]
-            else:
-                more = self._own.get(group) or {}
-                if not isinstance(more, dict | DictConfig):
-                    raise ConfigError(
-                        f"{group}={show(more)}: must name one option; see `flyrun list {group}`"
-                    )
-                option = OmegaConf.merge(file, more)
-            self._options[group, name] = _plain(option)
-        return deepcopy(self._options[group, name])
 
     def base(self) -> dict[str, Any]:
         """What belongs to the whole job, as a plain dict, and the arms' lists."""
-        config = deepcopy(self._whole)
+        config = deepcopy(self.files.whole)
         for entry in self.values:
             if entry.group in ARM_GROUPS:
                 continue
@@ -245,10 +149,10 @@ class _Composer:
 
     def _refuse_unknown(self, config: dict[str, Any]) -> None:
         """Raise ConfigError for a key at the top of an experiment's file that there is not."""
-        known = [str(key) for key in self._file("config").config if key != "hydra"]
+        known = [str(key) for key in self.files.file("config").config if key != "hydra"]
         known += [
             line.group
-            for line in self._file("config").defaults_list
+            for line in self.files.file("config").defaults_list
             if not (line.is_self() or line.is_override())
         ]
         for key in config.keys() - {*known, *ARM_GROUPS, "hydra"}:
@@ -268,7 +172,7 @@ class _Composer:
             suggested += [e for e in _suggestions(config) if not e.is_choice and e.group in new]
             choices = new | choices
             for group, option in new.items():
-                config[group] = self._option(group, option)
+                config[group] = self.files.option(group, option)
         replaced = {g for g in own_choices if choices[g] != own_choices[g]}
         own_values = [e for e in own_values if e.group not in replaced or _has(e.key, config)]
         typed = [e for e in self.values if e.group in ARM_GROUPS and _has(e.key, config)]
@@ -302,38 +206,9 @@ class _Composer:
                 raise ConfigError(f"{entry.key}: no arm that runs has this key{suggest(entry.key)}; drop it")
 
 
-def _hydra() -> AbstractContextManager[None]:
-    """Let compose work: inside hydra.main as it is, elsewhere by starting Hydra here."""
-    plugins.offer_to_hydra()
-    if GlobalHydra.instance().is_initialized():
-        return nullcontext()
-    return initialize_config_dir(str(conf_dir()), job_name="flyrun", version_base="1.3")
-
-
-@lru_cache(maxsize=256)
-def _read_file(path: str, state: Hashable) -> Any:
-    """What Hydra read of a file in a state of all that it may be read from; it is merged, never changed."""
-    loader: Any = GlobalHydra.instance().config_loader()
-    return loader.repository.load_config(path)
-
-
-def _state() -> Hashable:
-    """What flyrun's own files and other packages' options are now; None where Hydra reads other files too."""
-    loader: Any = GlobalHydra.instance().config_loader()
-    folders = [source.path for source in loader.get_sources() if source.scheme() == "file"]
-    if folders != [str(conf_dir())]:
-        return None
-    files = ((path, path.stat()) for path in conf_dir().rglob("*.yaml"))
-    return frozenset((path, stat.st_mtime_ns, stat.st_size) for path, stat in files), plugins.offered()
-
-
-def _plain(config: DictConfig, resolve: bool = False) -> dict[str, Any]:
-    return OmegaConf.to_container(config, resolve=resolve)  # type: ignore[return-value]
-
-
 def _resolved(config: dict[str, Any]) -> dict[str, Any]:
     """What stands for another key is its value."""
-    return _plain(OmegaConf.create(config), resolve=True) if "${" in repr(config) else config
+    return plain_values(OmegaConf.create(config), resolve=True) if "${" in repr(config) else config
 
 
 def _update(config: dict[str, Any], entries: Iterable[Entry]) -> None:
