@@ -42,6 +42,13 @@ def test_the_public_split_is_by_the_files_order(write):
     assert data.load(Songs(path=path, split="all", bias=True)).features.shape == (100, 91)
 
 
+def test_a_file_whose_year_is_elsewhere_is_refused(write, tmp_path):
+    _, rows = write()
+    np.savetxt(path := tmp_path / "last.csv", np.roll(rows.astype(float), -1, axis=1), delimiter=",")
+    with pytest.raises(DataError, match=r"line 1 begins with .*, which is no year"):
+        data.load(Songs(path=str(path)))
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [

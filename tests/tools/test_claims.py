@@ -26,9 +26,15 @@ def test_a_table_has_a_verdict_a_claim(table):
 def test_no_verdict_hangs_on_what_cannot_carry_it(table):
     """Few seeds, what moves, a rival that was not searched: none decides, unless a record says why."""
     for record in records(table):
-        for one in record.checks:
-            if isinstance(one, judge.Comparison):
-                assert all(outcome.why for outcome in one.outcomes() if outcome.holds is None), record.id
+        for one in (check for check in record.checks if isinstance(check, judge.Comparison)):
+            rivals = judge.select(one.experiment, one.against)
+            for outcome in (outcome for outcome in one.outcomes() if outcome.holds is not None):
+                names = outcome.name.split(" against ")
+                against = names[1:] or [name for name in rivals if name != names[0]]
+                for row in (published.arm(one.experiment, name) for name in {names[0], *against}):
+                    assert row.seeds >= 3 or one.few_seeds, (record.id, row["arm"])
+                    settled = not published.moves(row) or one.value in estimates.BOUNDED
+                    assert settled or one.unsettled, (record.id, row["arm"])
 
 
 def test_no_template_types_a_verdict():

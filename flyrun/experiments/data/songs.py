@@ -18,6 +18,7 @@ from flyrun.tables.your_file import YourFile
 
 NAME = "songs"
 N_FEATURES, N_TRAIN, N_TEST = 90, 463_715, 51_630
+YEARS = 1900, 2100
 NAMES = tuple(f"mean_{k}" for k in range(12)) + tuple(f"covariance_{k}" for k in range(78))
 WHERE = (
     "YearPredictionMSD.txt of the UCI repository, as it is there or gzipped; name it with dataset.path=FILE"
@@ -63,7 +64,13 @@ def _rows(path: Path) -> np.ndarray:
         raise DataError(
             f"{path}: line {line + 1}: has a value that is no number; mend it or leave the line out"
         )
-    return rows
+    year = rows[:, 0]
+    if not (strange := (year % 1 != 0) | (year < YEARS[0]) | (year > YEARS[1])).any():
+        return rows
+    line = int(np.argmax(strange))
+    raise DataError(
+        f"{path}: line {line + 1} begins with {year[line]:g}, which is no year; put the year first in a line"
+    )
 
 
 def fingerprint(config: Songs) -> str:
