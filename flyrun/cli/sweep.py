@@ -297,14 +297,19 @@ def _digest(text: str) -> str:
 
 
 def _execute(job: Job, screen: outputs.Screen) -> int:
-    """Run the cells and build the report; an interrupted run leaves the report for later."""
+    """Run the cells and build the report; an interrupted run leaves the report for later.
+
+    Cells that ended well and that no report can be made of are a failure all the same.
+    """
     # late: Tab and --cfg need not wait for these
     from flyrun.experiments.report.build import build, summarise
     from flyrun.experiments.runner.launch import run as run_cells  # late
 
     result = run_cells(job, screen.console, summarise=summarise)
     screen.failures(result)
+    code = result.exit_code
     if not result.interrupted:
-        build(result.run_dir, screen.tables)
+        report = build(result.run_dir, screen.tables)
         screen.table(result.run_dir)
-    return result.exit_code
+        code = code if report.complete else max(code, FAILED)
+    return code

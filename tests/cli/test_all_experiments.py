@@ -6,6 +6,7 @@ import pytest
 
 from flyrun.cli.main import main
 from flyrun.experiments.config.catalogue import files
+from flyrun.experiments.report import summaries
 
 #: of one whose smoke leaves chains, importance and weighted draws a budget, the arms that compile soon
 FAST = {
@@ -30,6 +31,19 @@ def run_to_its_table(name, words, folder, capsys):
 @pytest.mark.parametrize("name", FAST)
 def test_smoke_runs_an_experiment_to_its_table(name, tmp_path, capsys):
     run_to_its_table(name, FAST[name], tmp_path, capsys)
+
+
+@pytest.mark.thorough
+def test_cells_that_no_report_can_be_made_of_are_a_failure(tmp_path, capsys, monkeypatch):
+    words = ["experiment=toy_flymc", "only=[regular]", "protocol=smoke", f"results_dir={tmp_path}"]
+    assert main(words) == 0
+
+    def lacking(draws, sections):
+        raise KeyError("n_data")
+
+    monkeypatch.setattr(summaries, "of_cell", lacking)
+    assert main(words) == 1
+    assert "seed 0 is failed: its draws cannot be read: 'n_data'" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from tests.stored import cell_folder, write_cell, write_run, write_three_arms
 SETUP, SETUP_S = 100.0, 0.5
 
 
-def write_functionals(root, arm, seed, values, tuning=None, searched=()):
+def write_functionals(root, arm, seed, values, tuning=None, searched=(), n_data=20):
     """A finished cell that hands in these numbers, {name: (3,)}."""
     write_answer(root, arm, seed, "density", [1.0])
     folder = cell_folder(root, arm, seed)
@@ -30,7 +30,10 @@ def write_functionals(root, arm, seed, values, tuning=None, searched=()):
     tree.close()
     info = files.read_json(folder / store.CELL)
     info["tuning"] = tuning or {}
-    info["facts"] |= {"known_perplexity": 5.0, "n_data": 20, "searched": list(searched)}
+    info["facts"] |= {"known_perplexity": 5.0, "searched": list(searched)}
+    info["facts"]["n_data"] = n_data
+    if n_data is None:
+        del info["facts"]["n_data"]
     files.write_json(folder / store.CELL, info)
     store.mark_done(folder)
 
@@ -129,3 +132,11 @@ def test_steps_that_were_tried_stand_beside_each_other(tmp_path):
     assert view.rows[-1] == ("0.3 1 0.5", "100.2", "-")
     assert table["perplexity_one_pass"].tolist() == [8, 8]  # of snapshots after 10, 20 and 40 of 20 data
     assert table["perplexity_quarter_pass"].isna().all()
+
+
+def test_variables_of_a_graph_have_no_pass_over_rows(tmp_path):
+    root = write_run(tmp_path / "run", {"gibbs": [0]})
+    write_functionals(root, "gibbs", 0, {"correlation": [0.1, 0.2, 0.3]}, n_data=None)
+    (arm,) = load(root).arms
+    assert arm.done == arm.wanted
+    assert not {"first_correlation", "early_correlation"} & vars(arm.cells[0]).keys()

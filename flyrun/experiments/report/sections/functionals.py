@@ -23,7 +23,7 @@ _OTHERS = ("step", "effective", *_COSTS)  # of a snapshot, and of weights
 
 def summarise(draws: Draws) -> Row:
     """functionals: names of the estimands that are one number.  of_<name>: their values by snapshot.
-    first_<name>, early_<name>: after one pass over the data, after a quarter.
+    first_<name>, early_<name>: after one pass over the data, after a quarter; of rows alone.
 
     spent_*: queries, visits and seconds up to there, without what setting up cost.
     """
@@ -35,7 +35,8 @@ def summarise(draws: Draws) -> Row:
     visits, seconds = draws.facts.get("setup_visits", setup), draws.facts.get("setup_s", 0.0)
     before = {"queries": setup, "visits": visits, "span": setup, "seconds": seconds}
     spent = {f"spent_{cost}": (group[cost] - before[cost]).tolist() for cost in _COSTS}
-    rows = {"first": draws.facts["n_data"], "early": draws.facts["n_data"] / 4}
+    n_data = draws.facts.get("n_data")  # variables of a graph have none
+    rows = {} if n_data is None else {"first": n_data, "early": n_data / 4}
     reached = {
         f"{when}_{name}": at_cost(np.array(spent["spent_visits"]), group[name], rows[when])
         for when in rows
