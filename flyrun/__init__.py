@@ -4,7 +4,8 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_HOMES = {"run": "experiments.python"} | dict.fromkeys(("difference", "fit", "load"), "fitting.python")
+_HOMES = dict.fromkeys(("posterior", "run"), "experiments.python")
+_HOMES |= dict.fromkeys(("difference", "fit", "load"), "fitting.python")
 _HOMES |= dict.fromkeys(("FlyrunClassifier", "FlyrunRegressor"), "fitting.estimators")
 
 

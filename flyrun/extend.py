@@ -34,6 +34,9 @@ _HOMES = {
     # contracts
     "flyrun.experiments.samplers.method": "Facts Method",
     "flyrun.experiments.samplers.on_data": "OnData",
+    "flyrun.experiments.samplers.stepwise": "Stepwise",
+    "flyrun.experiments.samplers.jax_stepwise": "JaxStepwise",
+    "flyrun.experiments.models.metered": "Posterior",
     "flyrun.tables.dataset": "Dataset",
     "flyrun.families.domains": "Domain",
     "flyrun.families.family": "Auxiliary Family LogGamma",

@@ -1,34 +1,29 @@
 """Other libraries' samplers as arms: NumPyro's and nutpie's NUTS, BlackJAX's MCLMC (extra `peers`).
 
-They enter by the entry point `flyrun.samplers`, as any other package's do, are metered as flyrun's own (a
-gradient of all data: N queries) and stand in every table. All run in coordinates in which the posterior's
-curvature at the MAP is the identity (metric=hessian), which is the metric that flyrun's own arms get.
+They enter by the entry point `flyrun.samplers`, as any other package's do, serve every model, are metered as
+flyrun's own (a gradient of all data: N queries) and stand in every table. All run in coordinates in which the
+posterior's curvature at the MAP is the identity (metric=hessian), the metric that flyrun's own arms get.
 """
 
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
-from flyrun.experiments.config.sampler import Sampler
-from flyrun.ground.schema import listing, option, setting
+from flyrun.extend import Sampler, option, setting
 
 
 class Peer(Sampler):
-    """A sampler of another library that looks at all data for every gradient."""
+    """A sampler of another library that reads all data for every gradient."""
 
-    #: models that `density` writes out
-    models: ClassVar[tuple[str, ...]] = ("logistic", "softmax", "student_t")
+    auxiliary: ClassVar[bool] = True
     library: ClassVar[str]
     exact: ClassVar[bool] = True
 
     def unfit(self, arm: Any) -> str:
-        """Of a model that is not written out, or where the library is not installed."""
+        """As in the base class, or where the library is not installed."""
         if find_spec(self.library) is None:
             extra = "pip install 'flyrun[peers]'"
             return f"sampler={self.name}: {self.library} is not installed; type `{extra}`"
-        if arm.model.name in self.models:
-            return super().unfit(arm)
-        with_these = f"with sampler={self.name} choose model={listing(self.models, 'or')}"
-        return f"sampler={self.name} and model={arm.model.name} do not fit: {with_these}"
+        return super().unfit(arm)
 
 
 @option("sampler", "nuts_numpyro")

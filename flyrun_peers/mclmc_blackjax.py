@@ -5,7 +5,6 @@ variance per step bounds. Length and step come from BlackJAX's own search, befor
 to it.
 """
 
-from pathlib import Path
 from typing import Any
 
 import blackjax
@@ -13,28 +12,18 @@ import jax
 import jax.numpy as jnp
 from blackjax.mcmc import adjusted_mclmc_dynamic, mclmc
 
-from flyrun.experiments.models.problem import bind
-from flyrun.experiments.samplers.method import Arm
-from flyrun_peers.jax_chain import JaxChain
-
-_GRADIENTS = 2  # of one step of the integrator
+from flyrun_peers.whitened import Whitened
 
 
-def prepare(arm: Arm, folder: Path) -> JaxChain:
-    """Load the data, find the MAP and its curvature."""
-    made = Adjusted if arm.sampler.adjusted else Unadjusted
-    return made(arm, bind(arm, folder, needs_map=True))
-
-
-class Unadjusted(JaxChain):
+class Unadjusted(Whitened):
     """The Langevin form, whose momentum is refreshed partly at every step."""
 
     label, exact = "MCLMC, unadjusted (BlackJAX)", False
 
-    def first(self, key: Any, w: Any) -> tuple[Any, int]:
-        init_key, tune_key, key = jax.random.split(key, 3)
-        sampler, log_density = self.arm.sampler, self.whitened.log_density
-        state, tuned, steps = blackjax.mclmc_find_L_and_step_size(
+    def first(self, key: Any, theta: Any) -> Any:
+        init_key, tune_key = jax.random.split(key)
+        sampler, log_density, w = self.config, self.log_density, self.begin(theta)
+        state, tuned, _ = blackjax.mclmc_find_L_and_step_size(
             mclmc_kernel=mclmc.build_kernel(desired_energy_var=sampler.energy_variance),
             num_steps=sampler.tuning,
             state=mclmc.init(w, log_density, init_key),
@@ -43,19 +32,18 @@ class Unadjusted(JaxChain):
             diagonal_preconditioning=sampler.metric == "identity",
             desired_energy_var=sampler.energy_variance,
         )
-        return (key, state, tuned), 1 + _GRADIENTS * int(steps)
+        return state, tuned
 
-    def step(self, state: Any) -> tuple[Any, Any, Any, Any]:
-        key, inner, tuned = state
-        key, use = jax.random.split(key)
-        kernel = mclmc.build_kernel(desired_energy_var=self.arm.sampler.energy_variance)
+    def step(self, key: Any, state: Any) -> Any:
+        inner, tuned = state
+        kernel = mclmc.build_kernel(desired_energy_var=self.config.energy_variance)
         inner, info = kernel(
-            use, inner, self.whitened.log_density, tuned.inverse_mass_matrix, tuned.L, tuned.step_size
+            key, inner, self.log_density, tuned.inverse_mass_matrix, tuned.L, tuned.step_size
         )
-        return (key, inner, tuned), inner.position, _GRADIENTS, info.nonans
+        return (inner, tuned), {"theta": inner.position, "accepted": info.nonans}
 
 
-class Adjusted(JaxChain):
+class Adjusted(Whitened):
     """Trajectories of random numbers of steps, accepted by Metropolis."""
 
     label = "MCLMC, adjusted (BlackJAX)"
@@ -66,10 +54,10 @@ class Adjusted(JaxChain):
 
         return adjusted_mclmc_dynamic.build_kernel(integration_steps_fn=steps)
 
-    def first(self, key: Any, w: Any) -> tuple[Any, int]:
-        init_key, tune_key, key = jax.random.split(key, 3)
-        sampler, log_density = self.arm.sampler, self.whitened.log_density
-        state, tuned, steps = blackjax.adjusted_mclmc_find_L_and_step_size(
+    def first(self, key: Any, theta: Any) -> Any:
+        init_key, tune_key = jax.random.split(key)
+        sampler, log_density, w = self.config, self.log_density, self.begin(theta)
+        state, tuned, _ = blackjax.adjusted_mclmc_find_L_and_step_size(
             mclmc_kernel=self._kernel(),
             logdensity_fn=log_density,
             num_steps=sampler.tuning,
@@ -78,18 +66,21 @@ class Adjusted(JaxChain):
             target=sampler.target_accept,
             diagonal_preconditioning=sampler.metric == "identity",
         )
-        return (key, state, tuned), 1 + _GRADIENTS * int(steps)
+        return state, tuned
 
-    def step(self, state: Any) -> tuple[Any, Any, Any, Any]:
-        key, inner, tuned = state
-        key, use = jax.random.split(key)
+    def step(self, key: Any, state: Any) -> Any:
+        inner, tuned = state
         inner, info = self._kernel()(
-            use,
+            key,
             inner,
-            self.whitened.log_density,
+            self.log_density,
             tuned.step_size,
             inverse_mass_matrix=tuned.inverse_mass_matrix,
             integration_steps_params=(tuned.L / tuned.step_size,),
         )
-        taken = _GRADIENTS * info.num_integration_steps
-        return (key, inner, tuned), inner.position, taken, info.acceptance_rate
+        return (inner, tuned), {"theta": inner.position, "accepted": info.acceptance_rate}
+
+
+def prepare(arm: Any, folder: Any) -> Whitened:
+    """The method of an arm: adjusted or not."""
+    return (Adjusted if arm.sampler.adjusted else Unadjusted).prepare(arm, folder)

@@ -17,16 +17,12 @@ import numpy as np
 import nutpie
 from nutpie.compiled_pyfunc import from_pyfunc
 
-from flyrun.experiments.models.problem import Problem, bind
-from flyrun.experiments.samplers.method import Arm, Records, State
-from flyrun.experiments.samplers.on_data import OnData
-from flyrun.ground.errors import FlyrunError
-from flyrun.ground.numerics.state import seeded
-from flyrun_peers.density import whitened
+from flyrun.extend import FlyrunError, OnData, bind, seeded
+from flyrun_peers.whitened import Coordinates
 
 
-def prepare(arm: Arm, folder: Path) -> "Nuts":
-    """Load the data, find the MAP and its curvature."""
+def prepare(arm: Any, folder: Path) -> "Nuts":
+    """Load the data, find the mode and its curvature."""
     return Nuts(arm, bind(arm, folder, needs_map=True))
 
 
@@ -36,24 +32,25 @@ class Nuts(OnData):
     unit, shown = "iteration", ("{queries} queries/iter",)
     label, exact = "NUTS (nutpie)", True
 
-    def __init__(self, arm: Arm, problem: Problem):
+    def __init__(self, arm: Any, problem: Any):
         super().__init__(arm, problem)
         started = time.perf_counter()
-        self.whitened = whitened(arm, problem)
-        self.own_queries = self.n_data if arm.sampler.metric == "hessian" else 0
-        self.look = jax.jit(jax.value_and_grad(self.whitened.log_density))
-        self.look(jnp.zeros(self.n_params))
+        self.coordinates = Coordinates(self.density, arm.sampler.metric)
+        self.own_queries = self.density.taken()
+        self.evaluate = jax.jit(jax.value_and_grad(self.coordinates.log_density))
+        self.evaluate(jnp.zeros(self.n_params))
+        self.density.taken()  # of compiling it
         self.own_seconds = time.perf_counter() - started
         self.chain: Any = None
 
-    def init(self, seed: int, needed: tuple[Any, ...] = ()) -> State:
+    def init(self, seed: int, needed: tuple = ()) -> dict:
         """A number for nutpie's generator, and the start: at the MAP or as protocol.init says."""
         number = int(seeded(seed, self.arm.method()).integers(2**31))
-        start = self.whitened.white(self.starting_point(seed))
+        start = self.coordinates.white(self.starting_point(seed))
         return {"number": np.array([number]), "start": start, "iteration": np.zeros(1, np.int64)}
 
-    def advance(self, state: State, n: int) -> tuple[State, Records]:
-        """The next n; queries: N for every gradient."""
+    def advance(self, state: dict, n: int) -> tuple[dict, dict]:
+        """The next n."""
         done, thin = int(state["iteration"][0]), self.arm.protocol.thin
         begun = self.chain
         if begun is None or not begun.goes_on(state, n):
@@ -61,10 +58,10 @@ class Nuts(OnData):
                 begun.end()
             self.chain = _Chain(self, state, max(self.arm.protocol.iterations, done + n))
             self.chain.take(done)
-        w, gradients = self.chain.take(n)
+        w, queries = self.chain.take(n)
         kept = np.arange(done + 1, done + n + 1) % thin == 0
-        records = {"queries": self.n_data * gradients, "theta": self.whitened.theta(w[kept])}
-        return {**state, "iteration": np.array([done + n])}, records
+        new = {**state, "iteration": np.array([done + n])}
+        return new, {"queries": queries, "theta": self.coordinates.theta(w[kept])}
 
 
 class _Chain:
@@ -73,10 +70,10 @@ class _Chain:
     done: draws handed over.
     """
 
-    def __init__(self, nuts: Nuts, state: State, length: int):
-        self.look, self.size, self.begun, self.length = nuts.look, nuts.n_params, state, length
+    def __init__(self, nuts: Nuts, state: dict, length: int):
+        self.nuts, self.size, self.begun, self.length = nuts, nuts.n_params, state, length
         self.done, self.over = 0, False
-        self.gradients, self.wanted, self.made = 0, Queue[None](), Queue[Any]()
+        self.wanted, self.made = Queue[None](), Queue[Any]()
         model = from_pyfunc(
             self.size, self._log_density, self._hand_over, [np.dtype("float64")], [(1,)], ["nothing"],
             make_initial_point_fn=lambda seed: state["start"],
@@ -92,8 +89,7 @@ class _Chain:
         def both(w: np.ndarray) -> tuple[float, np.ndarray]:
             if self.over:
                 return np.nan, w  # nutpie's abort would wait for this thread and keep it from going on
-            self.gradients += 1
-            value, slope = self.look(jnp.asarray(w, jnp.float32))
+            value, slope = self.nuts.evaluate(jnp.asarray(w, jnp.float32))
             return float(value), np.asarray(slope, np.float64)
 
         return both
@@ -101,25 +97,24 @@ class _Chain:
     def _hand_over(self, *seeds: int) -> Any:
         def one(w: np.ndarray) -> dict[str, np.ndarray]:
             self.wanted.get()
-            self.made.put((w.copy(), self.gradients))
-            self.gradients = 0
+            self.made.put((w.copy(), self.nuts.density.taken()))
             return {"nothing": np.zeros(1)}
 
         return one
 
-    def goes_on(self, state: State, n: int) -> bool:
+    def goes_on(self, state: dict, n: int) -> bool:
         """Whether it stands at a state and has n more draws to make."""
         same = all(np.array_equal(state[name], self.begun[name]) for name in ("number", "start"))
         return same and self.done == int(state["iteration"][0]) and self.done + n <= self.length
 
     def take(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The next n draws, whitened, (n, P), and the gradients that each took, (n,)."""
-        w, gradients = np.empty((n, self.size)), np.empty(n, np.int64)
+        """The next n draws, whitened, (n, P), and the queries that each took, (n,)."""
+        w, queries = np.empty((n, self.size)), np.empty(n, np.int64)
         for i in range(n):
             self.wanted.put(None)
-            w[i], gradients[i] = self._next()
+            w[i], queries[i] = self._next()
         self.done += n
-        return w, gradients
+        return w, queries
 
     def _next(self) -> tuple[np.ndarray, int]:
         while True:

@@ -1,6 +1,7 @@
-"""`flyrun.run`: an experiment, its table and its draws, as an object."""
+"""`flyrun.run` and `flyrun.posterior`: an experiment's table and draws, or its posterior, as an object."""
 
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from flyrun.ground.schema import did_you_mean, listing
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+    from flyrun.experiments.models.metered import Posterior
 
 
 def run(experiment: str, overrides: Sequence[str] = (), config_dirs: Sequence[str | Path] = ()) -> "Run":
@@ -32,6 +35,30 @@ def run(experiment: str, overrides: Sequence[str] = (), config_dirs: Sequence[st
         raise FlyrunError(f"{experiment}: {problems or 'interrupted'}; what was finished is kept")
     build(result.run_dir)
     return Run(result.run_dir)
+
+
+def posterior(
+    experiment: str | None = None,
+    overrides: Sequence[str] = (),
+    arm: str | None = None,
+    needs_map: bool = False,
+    config_dirs: Sequence[str | Path] = (),
+) -> "Posterior":
+    """The posterior of an experiment's arm, by default the first, or of overrides alone. It counts its reads.
+
+    overrides: as typed, such as ["dataset=mnist_7v9", "model=logistic", "prior=gaussian"]. needs_map: whether
+    its mode is looked for. Raises ConfigError or DataError for what you can mend.
+    """
+    from flyrun.experiments.models.metered import Posterior  # late: numba
+    from flyrun.experiments.models.problem import bind  # late
+
+    words = [f"experiment={experiment}"] if experiment else ["sampler=hmc", "bound=none"]
+    arms = {job_arm.name: job_arm for job_arm in compose_job([*words, *overrides], config_dirs).arms}
+    chosen = arms[_known(arm or next(iter(arms)), list(arms))]
+    if chosen.model.kind != "rows":
+        raise ConfigError(f"model={chosen.model.name}: its data are no rows; choose a model of rows")
+    with tempfile.TemporaryDirectory(prefix="flyrun-posterior-") as folder:
+        return Posterior(chosen, bind(chosen, Path(folder), needs_map))
 
 
 class Run:
@@ -59,9 +86,7 @@ class Run:
 
     def draws(self, arm: str) -> "list[xr.DataTree]":
         """What each seed's chain left, for ArviZ. Raises ConfigError where there is no such arm."""
-        if arm not in self.arms:
-            close = did_you_mean(arm, self.arms)
-            raise ConfigError(f"{arm}: no such arm{close}; there are {listing(self.arms)}")
+        _known(arm, self.arms)
         return [cell.tree() for cell in store.open_cells(self.folder) if cell.arm == arm]
 
     @property
@@ -72,3 +97,10 @@ class Run:
     def __repr__(self) -> str:
         """Where it is, and its arms."""
         return f"Run({str(self.folder)!r}): {listing(self.arms)}"
+
+
+def _known(arm: str, arms: list[str]) -> str:
+    """An arm's name; raises ConfigError where there is none of it."""
+    if arm not in arms:
+        raise ConfigError(f"{arm}: no such arm{did_you_mean(arm, arms)}; there are {listing(arms)}")
+    return arm

@@ -26,6 +26,7 @@ class Dataset:
     offset, trials, weights: (N,) float64 or None: what is added to the linear predictor; of how many trials
     the target counts the successes; how many rows a row stands for.
     folded: whether the rows, of a "binary" task, are t_n x_n already, as logistic regression wants them.
+    shown: of a proof: what methods are shown in place of these rows, which the meter alone reads.
     info: plain values for `flyrun info` and the stored cell (title, source, licence, ...).
     """
 
@@ -42,6 +43,7 @@ class Dataset:
     offset: np.ndarray | None = None
     trials: np.ndarray | None = None
     weights: np.ndarray | None = None
+    shown: "Dataset | None" = None
 
     @property
     def domain(self) -> Domain:

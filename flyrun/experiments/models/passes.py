@@ -93,6 +93,17 @@ def slopes(model: Model, eta: np.ndarray) -> np.ndarray:
     return values_and_slopes(model, np.ascontiguousarray(eta))[1]
 
 
+def of_rows(
+    model: Model, features: Features, index: np.ndarray, theta: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """log L_n, (n,), and ∂ log L_n/∂η, (n, K), of the data index, (n,), at θ, (P,). n queries."""
+    eta = np.zeros((len(index), model.n_predictors))
+    values, gradients = np.zeros(len(index)), np.zeros(eta.shape)
+    _predict_all(features, index, np.ascontiguousarray(theta), eta)
+    _log_likelihoods(model, index, eta, values, gradients)
+    return values, gradients
+
+
 def values_and_slopes(model: Model, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log L_n, (n,), and ∂ log L_n/∂η, (n, K), of a part of the likelihood at contiguous (n, K)."""
     values, gradients = np.zeros(len(eta)), np.zeros(eta.shape)

@@ -70,6 +70,8 @@ class Problem(NamedTuple):
     fit: Fit
     power: float = 1.0  # that the likelihood is raised to
     stored: Path | None = None  # where the fit is, if it is kept
+    #: what a meter alone may read, where a proof shows a method other rows in its place
+    metered: "Problem | None" = None
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -134,6 +136,13 @@ def log_densities(arm: Arm, problem: Problem, thetas: np.ndarray) -> tuple[np.nd
     mapped.expect(problem.features.rows, random=False)
     likelihoods = passes.log_likelihoods(arm.model.code, problem.model, problem.features, thetas)
     return log_priors(problem.prior, thetas), problem.power * likelihoods
+
+
+def value_and_score(arm: Arm, problem: Problem, theta: np.ndarray) -> tuple[float, np.ndarray]:
+    """Log posterior and its gradient, (P,), at θ (P,). One pass, N queries."""
+    value, slope = passes.slope(arm.model.code, problem.model, problem.features, theta)
+    value = problem.power * value + float(log_priors(problem.prior, theta[None])[0])
+    return value, problem.power * slope + prior_scores(arm, problem, theta[None])[0]
 
 
 def scores(arm: Arm, problem: Problem, thetas: np.ndarray) -> np.ndarray:
@@ -236,7 +245,11 @@ def bind(arm: Arm, folder: Path, needs_map: bool) -> Problem:
         power = _shards(arm) if arm.dataset.shards_power == "likelihood" else 1.0
         priors = priors_of(arm)
         prior = with_aux(priors, priors.prior(fit.scale), model, features)
-    return Problem(dataset, model, features, prior, fit, power, stored)
+    problem = Problem(dataset, model, features, prior, fit, power, stored)
+    if dataset.shown is None:
+        return problem
+    model, features = bind_model(arm.model, dataset.shown, fit.model_scale)
+    return problem._replace(dataset=dataset.shown, model=model, features=features, metered=problem)
 
 
 def _shards(arm: Arm) -> float:

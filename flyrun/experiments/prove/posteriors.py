@@ -1,6 +1,6 @@
 """Small posteriors of two coordinates, and what quadrature and exact draws say of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -39,9 +39,18 @@ class Few(Rows):
     n_data: int = 16
 
 
+class Hidden(Few):
+    """The same, but that methods are shown other rows in place of those that the meter reads."""
+
+
 def load(config: Few) -> Dataset:
     """n_data rows (x, 1). Labels -1 and 1, classes 0 to 2, or numbers with three outliers."""
-    rng = np.random.RandomState(17)
+    data = _rows(config, 17)
+    return replace(data, shown=_rows(config, 18)) if isinstance(config, Hidden) else data
+
+
+def _rows(config: Few, seed: int) -> Dataset:
+    rng = np.random.RandomState(seed)
     n = config.n_data
     x = np.append(rng.standard_normal(n - 1), 6.0)
     eta = x - 0.5
@@ -114,6 +123,12 @@ def rows_beyond(choice: Choice) -> int:
     """More rows than a batch that a sampler's settings name, or than usual ones, at most MOST_ROWS."""
     named = [n for n in choice.settings().values() if isinstance(n, int) and not isinstance(n, bool)]
     return max([500, *(int(2.5 * size) for size in named if size <= MOST_ROWS / 2.5)])
+
+
+def hidden(arm: Arm) -> Arm:
+    """The arm whose method is shown other rows than its meter reads; its random numbers are the same."""
+    few = arm.dataset
+    return replace(arm, dataset=Hidden(**{field.name: getattr(few, field.name) for field in fields(few)}))
 
 
 class Truth:

@@ -1,10 +1,12 @@
 """What methods of a model of rows share: data, model and prior bound, the fits' costs, and what draws say."""
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from flyrun.experiments.config.arm import Arm
+from flyrun.experiments.models.metered import Posterior
 from flyrun.experiments.models.problem import Problem, draw_prior, log_densities, of_positions
 from flyrun.experiments.samplers.method import Facts, Method, State, first_step
 from flyrun.ground.errors import ConfigError
@@ -27,6 +29,11 @@ class OnData(Method):
     def __init__(self, arm: Arm, problem: Problem):
         self.arm, self.problem, self.config = arm, problem, arm.sampler
         self.n_data, self.n_params = len(problem.features.rows), len(problem.coordinates)
+
+    @functools.cached_property
+    def density(self) -> Posterior:
+        """The log posterior and its derivatives, which count what is read."""
+        return Posterior(self.arm, self.problem)
 
     def starting_point(self, seed: int) -> np.ndarray:
         """θ = 0, the MAP, or a draw from the prior, (P,), the same for every arm of a seed."""
