@@ -254,9 +254,7 @@ def by_seeds(draws: list, truth: Truth, level: float) -> tuple[float, float]:
     return float(p.min()), float(stats.t.isf(level / 2, len(off) - 1) * se[:2].max())
 
 
-def from_exact(
-    method: samplers.Method, truth: Truth, starts: int, steps: int
-) -> tuple[np.ndarray, np.ndarray] | None:
+def from_exact(method: Any, truth: Truth, starts: int, steps: int) -> tuple[np.ndarray, np.ndarray] | None:
     """Exact draws, (starts, 2), and where steps of a tuned method lead; None where it cannot begin there."""
     tuned, _ = method.advance(method.init(0), max(method.arm.protocol.burn_in, 1))
     begin = truth.draws(starts, seed=5)
