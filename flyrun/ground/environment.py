@@ -4,8 +4,9 @@ import contextlib
 import functools
 import os
 import platform
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import threadpoolctl
 import flyrun
 from flyrun.ground import git
 from flyrun.ground.children import cores
+from flyrun.ground.numerics.code_digest import plugin_points
 from flyrun.ground.threads import one_blas_thread
 
 #: one thread each: results depend on the thread count in the last bits, and cells share the cores
@@ -46,6 +48,31 @@ def describe() -> dict[str, Any]:
         **{package: _version(package) for package in _PACKAGES},
         **machine(),
     }
+
+
+def packages(modules: Iterable[str]) -> dict[str, str]:
+    """Versions of the distributions that other packages' modules come from, and of the libraries that these
+    require, and those require in turn, as far as this process has loaded them; flyrun's own are elsewhere.
+    """
+    names = {module.partition(".")[0] for module in modules} - {"flyrun"}
+    points = [point for point in plugin_points() if point.module.partition(".")[0] in names] if names else []
+    waiting = [point.dist.name for point in points if point.dist]
+    by_module = metadata.packages_distributions() if waiting else {}
+    loaded = {_plain(name) for module in sys.modules for name in by_module.get(module, ())}
+    versions: dict[str, str] = {}
+    while waiting:
+        distribution = metadata.distribution(waiting.pop())
+        ours = distribution.name == "flyrun"  # its peers are extras; `describe` has the others
+        versions[distribution.name] = distribution.version
+        needed = [text for text in distribution.requires or () if ("extra ==" in text) == ours]
+        names = {_plain(re.split(r"[^\w.-]", text, maxsplit=1)[0]) for text in needed} & loaded
+        waiting += names - {"flyrun", *map(_plain, versions)}
+    return {name: versions[name] for name in sorted(versions) if name not in ("flyrun", *_PACKAGES)}
+
+
+def _plain(name: str) -> str:
+    """A distribution's name as any of its spellings."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def machine() -> dict[str, Any]:

@@ -1,14 +1,17 @@
 """Entry points of other packages, installed by nothing but their place on the path."""
 
 import csv
+import json
 import os
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from flyrun.ground import environment
 from tests.plugins.processes import copies
 
 ROOT = Path(__file__).parents[2]
@@ -81,9 +84,26 @@ def test_another_packages_sampler_runs_like_flyruns_own(copy, site):
     assert done.returncode == 0, done.stderr
     (row,) = csv.DictReader((site / "results/runs/barker-map/table.csv").open())
     assert row["update"] == "Barker"
+    (told,) = (site / "results/runs/barker-map").glob("*/*/seed=0/cell.json")
+    assert json.loads(told.read_text())["environment"]["packages"] == {"flyrun-barker": "1.0"}
+    assert "flyrun-barker 1.0" in (site / "results/runs/barker-map/report.md").read_text()
     for words in (["list", "samplers"], ["info", "barker"]):
         assert "Barker's proposal" in copy.flyrun(site, *words).stdout
     assert "sampler.step" in copy.flyrun(site, *ARM, "sampler.stepp=1").stderr
+
+
+def test_a_cell_names_the_package_and_the_libraries_that_are_loaded(site, monkeypatch):
+    """Numba stands with flyrun's libraries; what it requires is loaded; no-such and an extra are left out."""
+    told = site / "flyrun_barker-1.0.dist-info/METADATA"
+    needs = ("numba>=0.5", "no-such", 'h5netcdf; extra == "x"', "flyrun")
+    told.write_text(told.read_text() + "".join(f"Requires-Dist: {text}\n" for text in needs))
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setitem(sys.modules, "h5netcdf", sys.modules["csv"])
+    expected = {"flyrun-barker": "1.0", "llvmlite": metadata.version("llvmlite")}  # numba's own requirement
+    assert environment.packages(["flyrun_barker", "flyrun.ground.files"]) == expected
+    monkeypatch.delitem(sys.modules, "llvmlite")
+    assert environment.packages(["flyrun_barker"]) == {"flyrun-barker": "1.0"}
+    assert environment.packages(["flyrun.ground.files"]) == {}
 
 
 @pytest.mark.thorough

@@ -275,6 +275,7 @@ class _Run:
                 **environment.machine(),
                 "cpu": ", then ".join(self.book["processors"]),
                 **environment.blas(),
+                "packages": environment.packages(cell.arm.code()),
             },
             "timings": {
                 **{name: self.book[name] for name in ("sampling_s", "burn_in_s", "wall_s")},

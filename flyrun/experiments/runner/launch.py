@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from flyrun.experiments.config.arm import Arm, Job
+from flyrun.experiments.config.composed import CONFIG, as_yaml
 from flyrun.experiments.data import fingerprint
 from flyrun.experiments.runner import executors, progress, store
 from flyrun.experiments.runner.cell import Cell, Task, cells, run_dir
@@ -123,6 +124,7 @@ class _Launch:
             with store.writing(folder):
                 _clean(cached, [task.cell for task in tasks], job.fresh)
                 dropped = store.write_run(folder, entry)
+                _write_config(job, folder)
             if dropped:
                 reason = "run with another dataset, model, prior or protocol"
                 screen.say(f"{', '.join(dropped)}: left out of the table, {reason}; name=… keeps runs apart")
@@ -221,6 +223,14 @@ def _refuse_to_replace(job: Job, entry: dict[str, Any], folder: Path) -> None:
             f"{folder}: holds finished results of arm {name} with other settings ({changes}); "
             f"{keep}{run_files.free_name(folder)} keeps both, {replace} replaces them"
         )
+
+
+def _write_config(job: Job, folder: Path) -> None:
+    """The arms of run.json with all their settings, beside it."""
+    path = folder / CONFIG
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    names = [arm["name"] for arm in run_files.read_run(folder)["arms"]]
+    files.write_text(path, as_yaml(job, before, names))
 
 
 def _entry(job: Job, wanted: list[Cell]) -> dict[str, Any]:

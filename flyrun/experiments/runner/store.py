@@ -1,6 +1,7 @@
 """What a run leaves behind, for those who read it: run.json, and the cells with their states.
 
 <results_dir>/runs/<name>/run.json                      title, arms in order, seeds wanted
+<results_dir>/runs/<name>/config.yaml                   the arms with all their settings, as composed
 <results_dir>/runs/<name>/<arm>/<key>/seed=<s>/          one cell
     posterior.nc, cell.json, done                        finished
     chunk-*.npz, checkpoint-*.npz                        in progress (flyrun/experiments/runner/draws.py)

@@ -79,6 +79,9 @@ def environment(infos: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         values = dict.fromkeys(str(machine[key]) for machine in machines if machine.get(key) is not None)
         if values:
             pairs[key.replace("_", " ")] = ", ".join(values)
+    used = [f"{name} {version}" for each in machines for name, version in each.get("packages", {}).items()]
+    if used:
+        pairs["packages"] = ", ".join(dict.fromkeys(used))
     finished = [str(info["finished"]) for info in infos if info.get("finished")]
     return pairs | ({"finished": max(finished)} if finished else {})
 
