@@ -23,12 +23,12 @@ def run(given: argparse.Namespace) -> int:
             print(f"{name}: {line}" if name else line)
         return 0
     from flyrun.experiments.compare.compare import compare  # late
+    from flyrun.experiments.compare.sides import read  # late
     from flyrun.ground.page.render import screen  # late, as below: help and Tab need no pandas
 
     console = screen()
-    differences = compare(
-        given.a, given.b, given.results_dir, given.level, given.margin, given.out, given.all, console
-    )
+    sides = read(given.a, given.results_dir), read(given.b, given.results_dir)
+    differences = compare(sides, given.level, given.margin, given.out, given.all, console)
     return int(any(difference.verdict in (given.fail_on or ()) for difference in differences))
 
 

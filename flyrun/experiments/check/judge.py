@@ -42,12 +42,21 @@ def judge(stored: dict[str, Any] | None, measured: dict[str, Any], apart: str, c
         return Verdict(DIFFERS, f"from the same set-up: {changes(stored, measured)}")
     reason = apart or "the set-up has other bits"
     level = LEVEL / max(1, comparisons)
+    if min(len(each["queries"]) for each in (stored, measured)) < 2:
+        few = "one seed does not tell luck from a difference"
+        return Verdict(DIFFERS, f"{reason}, and {few}: {changes(stored, measured)}")
     p_of = {name: p_value(stored[name], measured[name]) for name in STATISTICS}
-    off = [f"{_means(name, stored, measured)} (p = {p:.1g})" for name, p in p_of.items() if not p >= level]
+    off = [
+        f"{_means(name, stored, measured)} ({apart_by(stored[name], measured[name])}, p = {p:.1g})"
+        for name, p in p_of.items()
+        if not p >= level
+    ]
     if off:
         return Verdict(DIFFERS, f"{reason}, and means differ more than luck allows: {', '.join(off)}")
     seen = ", ".join(f"{name} {_visible(stored[name], measured[name], level)}" for name in STATISTICS)
-    return Verdict(ALIKE, f"{reason}; agree at level {level:.1g}, which would have seen off by: {seen}")
+    parts = ", ".join(f"{name} {apart_by(stored[name], measured[name])}" for name in STATISTICS)
+    means = f"agree at level {level:.1g}, which would have seen off by: {seen}; they are apart by: {parts}"
+    return Verdict(ALIKE, f"{reason}; {means}")
 
 
 def changes(stored: dict[str, Any], measured: dict[str, Any]) -> str:
@@ -60,6 +69,14 @@ def changes(stored: dict[str, Any], measured: dict[str, Any]) -> str:
 
 def _means(name: str, stored: dict[str, Any], measured: dict[str, Any]) -> str:
     return f"{name} {np.mean(stored[name]):,.6g} to {np.mean(measured[name]):,.6g}"
+
+
+def apart_by(ours: list[float], theirs: list[float]) -> str:
+    """The difference of two means in its standard errors over the seeds."""
+    a, b = (np.asarray(values, float) for values in (ours, theirs))
+    se = float(np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)))
+    difference = abs(float(a.mean() - b.mean()))
+    return f"{difference / se:.2g} se" if se else "0 se" if not difference else "no spread to hold it against"
 
 
 def _visible(ours: list[float], theirs: list[float], level: float) -> str:

@@ -103,6 +103,11 @@ def _tell(
     gone = judge.Verdict(judge.NEW, "is stored, but the experiment has no such arm")
     verdicts = {arm: judge.judge(arms.get(arm), measured[arm], apart, comparisons) for arm in measured}
     verdicts |= {arm: gone for arm in arms if arm not in measured}
+    return show(name, verdicts, say)
+
+
+def show(name: str, verdicts: dict[str, judge.Verdict], say: Callable) -> list[str]:
+    """Print the verdicts on arms, those of one reason in a line; their kinds."""
     kinds = [verdict.kind for verdict in verdicts.values()]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     say(f"{name}: {counts}")

@@ -11,7 +11,7 @@ import pandas as pd
 from rich.console import Console
 
 from flyrun.experiments.compare import VERDICTS
-from flyrun.experiments.compare.sides import Arm, Side, read
+from flyrun.experiments.compare.sides import Arm, Side
 from flyrun.experiments.report.arms import BASELINE
 from flyrun.ground import files
 from flyrun.ground.diagnostics.difference import equivalence, welch
@@ -36,7 +36,7 @@ METRICS = {
     "factors_actual": ("factors actual", False),
     "us_per_update": ("µs/update", False),
 }
-_TIMES = ("us_per_iter", "ess_per_s", "wall_speedup", "us_per_update")
+TIMES = ("us_per_iter", "ess_per_s", "wall_speedup", "us_per_update")
 _SAME_DATA = ("dataset", "model", "n_data", "n_params", "n_variables", "n_values")
 _SAME_LENGTH = ("iterations", "burn_in")
 _UNCHANGED = ("same", "identical")
@@ -74,27 +74,25 @@ class Difference:
 
 
 def compare(
-    a: str,
-    b: str,
-    results_dir: str,
+    sides: tuple[Side, Side],
     level: float,
     margin: float,
     out: Path | None,
     all_rows: bool,
     console: Console,
 ) -> list[Difference]:
-    """Compare two runs, tables or commits; print what changed, and write it to `out` (.md; .csv: every row).
+    """Compare two sides; print what changed, and write it to `out` (.md; .csv: every row).
 
     all_rows: print what is the same, too.  Raises ConfigError where they have no arm of the same data in
-    common, StoreError where one is neither run, table nor commit, or the file cannot be written.
+    common, StoreError where the file cannot be written.
     """
     if out is not None and out.suffix not in (".md", ".csv"):
         raise ConfigError(f"out={out}: must end in .md or .csv")
-    sides = read(a, results_dir), read(b, results_dir)
     pairs = _pairs(*sides)
     differences = judged([row for pair in pairs for row in _differences(sides, pair, margin)], level)
     if not differences:
-        raise ConfigError(f"compare {a} {b}: no metric is known on both sides; finish the runs first")
+        places = " and ".join(str(side.place) for side in sides)
+        raise ConfigError(f"compare: no metric is known of both {places}; finish the runs first")
     several = len({row.experiment for row in differences}) > 1
     shown = [row for row in differences if all_rows or row.verdict not in _UNCHANGED]
     lines = [f"A: {sides[0].place}", f"B: {sides[1].place}"]
@@ -186,7 +184,7 @@ def _differences(sides: tuple[Side, Side], pair: tuple[Arm, Arm], margin: float)
             for value, sd, n in zip(values, sds, seeds, strict=True)
         )
         numbers, reason = seeds, why_base if "speedup" in metric else why
-        if metric in _TIMES:  # what else the machine does moves all seeds of a run together
+        if metric in TIMES:  # what else the machine does moves all seeds of a run together
             each = [side.over_runs(arm, metric) for side, arm in zip(sides, pair, strict=True)]
             numbers = [float(len(over_runs)) for over_runs in each]
             cpus = tuple(side.cpus(arm) for side, arm in zip(sides, pair, strict=True))
@@ -221,7 +219,7 @@ def judged(differences: list[Difference], level: float) -> list[Difference]:
 
 def _without_luck(row: Difference) -> str:
     """The verdict that no test has to find; "" for one that has to be tested."""
-    if row.identical and (not row.why or row.metric in _TIMES):
+    if row.identical and (not row.why or row.metric in TIMES):
         return "identical"
     return "not compared" if row.why else ""
 

@@ -78,7 +78,7 @@ def _read(wanted: str, results_dir: str) -> Side:
     given = Path(wanted).expanduser()
     for place in (results / "runs" / wanted, given, results / "measured" / wanted):
         if (place / "run.json").is_file():
-            return _run(place)
+            return read_run(place)
         for table in (place / name for name in TABLES):
             if table.is_file():
                 return _table(table)
@@ -96,7 +96,8 @@ def _read(wanted: str, results_dir: str) -> Side:
         ) from None
 
 
-def _run(folder: Path) -> Side:
+def read_run(folder: Path) -> Side:
+    """A run's side. Raises StoreError where there is none, or it is damaged."""
     run = load(folder)
     experiment = str(run.info.get("experiment") or run.info.get("name"))
     problems = {(experiment, arm["name"]): arm.get("problem") for arm in run.info["arms"]}
@@ -112,7 +113,7 @@ def _table(file: Path) -> Side:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(str(file), error) from error
-    rows, origin = _parsed(text, file.suffix, str(file))
+    rows, origin = parsed(text, file.suffix, str(file))
     return Side(file, rows, {}, origin)
 
 
@@ -121,15 +122,15 @@ def _commit(committed: commits.Committed) -> Side:
     rows: Rows = {}
     origins = []
     for path, text in committed.tables.items():
-        table, origin = _parsed(text, Path(path).suffix, f"{path} in {committed.name}")
+        table, origin = parsed(text, Path(path).suffix, f"{path} in {committed.name}")
         rows |= table
         origins.append(origin)
     shared = {key: value for key, value in origins[0].items() if all(o.get(key) == value for o in origins)}
     return Side(committed.name, rows, {}, shared)
 
 
-def _parsed(text: str, suffix: str, place: str) -> tuple[Rows, dict[str, str]]:
-    """(rows, origin) of a table's text; StoreError where it is none."""
+def parsed(text: str, suffix: str, place: str) -> tuple[Rows, dict[str, str]]:
+    """(rows, origin) of the text of a .json or .csv table. Raises StoreError where it is none."""
     try:
         if suffix == ".json":
             stored = json.loads(text)

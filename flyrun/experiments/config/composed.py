@@ -11,7 +11,7 @@ from flyrun.experiments.config.axes import Swept
 from flyrun.experiments.config.job_keys import figures
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.run_files import folder_name
-from flyrun.ground.schema import build, listing
+from flyrun.ground.schema import Choice, build, listing
 
 CONFIG = "config.yaml"
 _WORDS = ("title", "paper", "description")
@@ -31,12 +31,13 @@ def as_yaml(job: Job, before: str, names: list[str]) -> str:
     )  # fmt: skip
 
 
-def as_job(text: str, where: str, name: str, results_dir: Path, executor: Any) -> Job:
+def as_job(text: str, where: str, name: str, results_dir: Path, executor: Choice) -> Job:
     """The job of such a YAML, under another name. Nothing in it is run: every value is checked as if typed.
 
     Raises ConfigError, naming `where` the text is from, for what is no such YAML or unsuitable.
     """
     stored = _read(text, where)
+    folder_name(name, f"--name {name}")
     given, experiment = stored["arms"].items(), str(stored.get("experiment"))
     arms = [_arm(str(key), dict(groups), experiment) for key, groups in given]
     if not arms:
@@ -49,7 +50,6 @@ def as_job(text: str, where: str, name: str, results_dir: Path, executor: Any) -
         results_dir=results_dir,
         figures=figures(stored.get("figures") or []),
         drawn=tuple(map(str, stored.get("drawn") or ())),
-        run_overrides=["run", where, "--name", name],
         dashed=True,
         **{key: str(stored.get(key) or "") for key in _WORDS},  # type: ignore[arg-type]
         **{key: bool(stored.get(key)) for key in _SWITCHES},  # type: ignore[arg-type]
