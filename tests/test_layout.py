@@ -98,6 +98,7 @@ MEANINGS = {
     "batches": "which rows a step looks at: drawn, and as an arm asks for them",
     "bundle": "the verb bundle, and its work",
     "build": "makes what a verb is asked for from what a run left",
+    "cite": "the verb cite, and its work",
     "colours": "colours: the palette, those of arms",
     "compare": "the verb compare, and its work",
     "draws": "the draws of one cell on disk: written, read",

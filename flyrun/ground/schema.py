@@ -131,6 +131,8 @@ class Choice(Section):
     home: ClassVar[str] = ""
     #: the module of the option's code where that is another; in another package by default the class's own
     kernel: ClassVar[str] = ""
+    #: authors and year of the works it is from, as in "Neal 2003; Roberts et al. 1997", or their BibTeX
+    paper: ClassVar[str] = ""
     #: whether a method is the same without this choice, so that random numbers are not keyed by it
     neutral: ClassVar[bool] = False
     #: whether it says that the group is not made use of, so that it may stand where nobody needs the group

@@ -71,6 +71,7 @@ def test_draws_are_packed_where_asked_for(results, tmp_path):
     assert main(["bundle", "toy", f"--results-dir={results}", f"--out={out}", "--draws"]) == 0
     with zipfile.ZipFile(out) as archive:
         assert json.loads(archive.read(bundles.ABOUT))["draws"] == "in draws/"
+        assert b"@inproceedings{maclaurin2014," in archive.read("references.bib")
         (stored,) = (results / "runs/toy/map_tuned").glob("*/seed=1/posterior.nc")
         assert archive.read("draws/map_tuned/seed=1.nc") == stored.read_bytes()
         assert sum(name.startswith("draws/") for name in archive.namelist()) == 4

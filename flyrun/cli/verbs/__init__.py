@@ -6,7 +6,7 @@ from flyrun.cli.verb import Verb
 
 #: in the order of `flyrun --help`
 VERBS = (
-    *("fit", "predict", "list", "info", "report", "table", "publish", "compare", "bundle", "run"),
+    *("fit", "predict", "list", "info", "report", "table", "publish", "compare", "cite", "bundle", "run"),
     *("prove", "check", "data", "arena", "plan", "gold", "diagnose"),
 )
 

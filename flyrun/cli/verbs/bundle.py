@@ -22,9 +22,10 @@ VERB = Verb(
     "pack a finished run as one archive, for a paper's supplement",
     run,
     about="""Packs a finished run as one .zip: config.yaml (every arm with all its settings), run.json, the
-    table, the report, and bundle.json: the command, versions of flyrun, libraries and packages, the machine,
-    and for each arm a digest of its draws with what they cost. `flyrun run` makes the draws again and says
-    what differs. A bundle holds no code and no data set: a table of your own travels beside it.""",
+    table, the report, references.bib as `flyrun cite` prints it, and bundle.json: the command, versions of
+    flyrun, libraries and packages, the machine, and for each arm a digest of its draws with what they cost.
+    `flyrun run` makes the draws again and says what differs. A bundle holds no code and no data set: a table
+    of your own travels beside it.""",
     examples=("flyrun bundle mnist_logreg", "flyrun bundle mnist_logreg --draws --out supplement.zip"),
 )
 VERB.takes_run("name_of_run", help="a run's name or folder; every cell of it must be finished")

@@ -18,6 +18,7 @@ import numpy as np
 from flyrun.experiments.check.measure import Measured, add, machine
 from flyrun.experiments.config.composed import CONFIG
 from flyrun.experiments.report.build import build
+from flyrun.experiments.report.cite import bibtex
 from flyrun.experiments.runner import store
 from flyrun.experiments.runner.store import StoredCell
 from flyrun.ground import files
@@ -57,6 +58,7 @@ def pack(run_dir: Path, out: Path, draws: bool) -> Path:
         store.open_cells(run_dir, info),
         {name: (run_dir / name).read_bytes() for name in _FILES},
     )
+    contents["references.bib"] = bibtex(info).encode()
     about = {
         "format": FORMAT,
         "run": run_dir.name,

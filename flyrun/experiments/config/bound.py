@@ -42,6 +42,7 @@ class Untuned(Bound):
     likelihood scales.
     """
 
+    paper: ClassVar[str] = "Maclaurin and Adams 2014"
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.1")
     xi: float = setting(
         1.5,
@@ -60,6 +61,7 @@ class Map(Bound):
     are bright, and θ moves more freely between them. 0 is the paper's; 0.3 to 0.5 serve Firefly-HMC best.
     """
 
+    paper: ClassVar[str] = "Maclaurin and Adams 2014; slack ours"
     suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.01")
     at_map: ClassVar[bool] = True
     slack: float = setting(
@@ -82,6 +84,7 @@ class Local(Bound):
     0 where less than half a datum is bright. Chains that would begin beyond are moved in.
     """
 
+    paper: ClassVar[str] = "Maclaurin and Adams 2014; bounds that tighten with the data ours"
     suggests: ClassVar[tuple[str, ...]] = ("brightness=per_datum",)
     at_map: ClassVar[bool] = True
     offset_sds: ClassVar[float] = 0.0

@@ -42,6 +42,7 @@ class Implicit(Brightness):
     q=auto proposes as many as are expected to be bright: q = Σ E L̃_n/N, for bounds tight at the MAP.
     """
 
+    paper: ClassVar[str] = "Maclaurin and Adams 2014, Algorithm 2"
     q: float | Literal["auto"] = setting(
         0.01,
         "probability that a dark datum is proposed to brighten; auto (for bound=map): as many as are "
@@ -72,6 +73,7 @@ class PerDatum(Brightness):
     The bounds must be tight at the MAP.
     """
 
+    paper: ClassVar[str] = "Maclaurin and Adams 2014, Algorithm 2; a rate for each datum ours"
     factor: float = setting(2.0, "q_n = factor · E L̃_n", above=0)
 
     @property
@@ -83,6 +85,7 @@ class PerDatum(Brightness):
 class Explicit(Brightness):
     """Algorithm 1: a fraction of all z_n drawn anew each iteration, in one of three orders."""
 
+    paper: ClassVar[str] = "Maclaurin and Adams 2014, Algorithm 1"
     fraction: float = setting(0.1, "of the data looked at in an iteration", above=0, at_most=1)
     order: Literal["with_replacement", "without_replacement", "sequential"] = setting(
         "with_replacement", "or without_replacement, sequential"

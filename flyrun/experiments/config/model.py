@@ -36,6 +36,7 @@ class Mixture(Likelihood):
 class Clutter(Likelihood):
     """A mean in clutter: y_n ~ (1 - share)·N(η, 1) + share·N(0, variance), η = θᵀx_n."""
 
+    paper: ClassVar[str] = "Minka 2001"
     suggests: ClassVar[tuple[str, ...]] = ("prior=gaussian", "prior.scale=10")
     task: ClassVar[str] = "regression"
     labelled: ClassVar[bool] = True
@@ -105,6 +106,7 @@ class EdgeTables(GraphModel):
 class GaussianProcess(Model):
     """A function with an RBF kernel of fixed length and noise, by how well it predicts test rows."""
 
+    paper: ClassVar[str] = "Rasmussen and Williams 2006"
     home: ClassVar[str] = "flyrun.experiments.models"
     kind: ClassVar[str] = "function"
     reads: ClassVar[str] = "rows"
@@ -121,6 +123,7 @@ class GaussianProcess(Model):
 class Lda(Model):
     """Latent Dirichlet allocation: n_topics, Dirichlet(alpha) shares in documents, Dirichlet(beta) topics."""
 
+    paper: ClassVar[str] = "Blei, Ng and Jordan 2003"
     home: ClassVar[str] = "flyrun.experiments.models"
     kind: ClassVar[str] = "documents"
     needs: ClassVar[tuple[str, ...]] = ()

@@ -41,5 +41,6 @@ class Reuters(Documents):
 class Newsgroups(Documents):
     """20 newsgroups, from a folder of yours with MATLAB files bow_*_tokens.mat and bow_*_counts.mat."""
 
+    paper: ClassVar[str] = "Lang 1995"
     path: str | None = setting(None, "the folder of bow_*_tokens.mat and bow_*_counts.mat")
     limit: int | None = setting(None, "use only the first documents to learn from", at_least=1)

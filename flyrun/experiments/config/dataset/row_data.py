@@ -69,6 +69,7 @@ class OpvCep(Rows):
 class Songs(Rows):
     """Years of songs by 90 numbers of their sound, from the public YearPredictionMSD.txt that you have."""
 
+    paper: ClassVar[str] = "Bertin-Mahieux, Ellis, Whitman and Lamere 2011"
     path: str | None = setting(None, "the file: 515,345 lines, the year first")
     split: Literal["public", "held_out", "all"] = setting(
         "public", "public: the last 51,630 lines are apart | held_out: a random tenth | all: none"
@@ -124,6 +125,8 @@ class GermanCredit(Rows):
 @option("dataset", "breast_cancer")
 class BreastCancer(Rows):
     """scikit-learn's breast cancer data: 569 rows, 30 measurements and a bias; +1 is benign."""
+
+    paper: ClassVar[str] = "Wolberg, Mangasarian, Street and Street 1993"
 
 
 @option("dataset", "two_modes")

@@ -20,7 +20,6 @@ class Sampler(Choice):
     models: ClassVar[tuple[str, ...]] = ()
     #: groups that its arms need besides the model's
     needs: ClassVar[tuple[str, ...]] = ()
-    paper: ClassVar[str] = ""
     #: whether it takes models with numbers beside the coefficients, `Model.auxiliary`
     auxiliary: ClassVar[bool] = False
     #: whether the MAP must be found first
