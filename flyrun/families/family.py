@@ -125,6 +125,9 @@ class Family:
     unread(read): auxiliary numbers of what is read of them, the inverse of that.
     constant(y, trials): what log_density and alone leave out, terms of y alone.
     draw(rng, trials, p): targets y at predictors.
+    mean(trials, p): the expected target; None: the inverse of the link, a trial.
+    log_survival(y, p), log_survival_derivatives(y, p): of P(a target is beyond y), precise also where that is
+    near 1; None: its targets are neither censored nor truncated.
     intercept: whether rows have the column of ones; cutpoints stand in for it.
     one_mode: whether log_density and alone are concave, so that the posterior has one mode.
     by_sums: whether sums over rows are all that the likelihood needs, as of normal noise.
@@ -147,6 +150,9 @@ class Family:
     slopes_into: Callable[[Numbers, Numbers, Sequence[Numbers], np.ndarray], None] | None = None
     read: Callable[[np.ndarray], np.ndarray] = exponentials
     unread: Callable[[np.ndarray], np.ndarray] = np.log
+    mean: Callable[[Numbers, Sequence[Numbers]], Numbers] | None = None
+    log_survival: Callable[[Numbers, Sequence[Numbers]], Numbers] | None = None
+    log_survival_derivatives: Callable[[Numbers, Sequence[Numbers]], Derivatives] | None = None
     constant: Callable[[np.ndarray, Numbers], np.ndarray | float] = lambda y, trials: 0.0
     linear: Callable[[int], int] = lambda levels: 1
     contrasts: Callable[[int], np.ndarray] | None = None

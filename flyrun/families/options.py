@@ -266,3 +266,31 @@ class Ordinal(WithAuxiliary):
     """
 
     task: ClassVar[str] = "ordered"
+
+
+@option("model", "lognormal")
+class Lognormal(WithAuxiliary):
+    """Numbers above 0 with log y_n ~ N(βᵀx_n, sigma²); log sigma is sampled with β."""
+
+    task: ClassVar[str] = "positive"
+
+
+@option("model", "weibull")
+class Weibull(WithAuxiliary):
+    """Times with P(y_n > t) = exp(-(t/exp(βᵀx_n))^shape); log shape is sampled with β."""
+
+    task: ClassVar[str] = "positive"
+
+
+@option("model", "exponential")
+class Exponential(FamilyModel):
+    """Times with P(y_n > t) = exp(-t/exp(βᵀx_n))."""
+
+    task: ClassVar[str] = "positive"
+
+
+@option("model", "log_logistic")
+class LogLogistic(WithAuxiliary):
+    """Times with P(y_n > t) = 1/(1 + (t/exp(βᵀx_n))^shape); log shape is sampled with β."""
+
+    task: ClassVar[str] = "positive"

@@ -263,7 +263,9 @@ def means_at(fit: Fitted, eta: np.ndarray, trials: np.ndarray | float) -> np.nda
         below = np.asarray(sigmoid(cuts[:, None, :] - eta[..., None]))
         ends = np.zeros_like(below[..., :1])
         return np.diff(np.concatenate([ends, below, ends + 1.0], axis=-1), axis=-1)
-    return (trials * _inverse(fit.link)(eta))[..., None]
+    if fit.family.mean is None:
+        return (trials * _inverse(fit.link)(eta))[..., None]
+    return np.asarray(fit.family.mean(trials, [eta, *_others(fit)]))[..., None]
 
 
 def _inverse(link: str) -> Any:
@@ -287,11 +289,16 @@ def responses_at(
             f"--kind response: the fit of model {model} is of an older version, which kept no draws of its "
             "noise; fit again, or leave --kind out"
         )
-    others = [fit.aux[:, k, None] for k in range(fit.aux.shape[1])]
     trials, unknown = np.broadcast_to(trials, eta.shape), np.isnan(eta)
-    drawn = np.asarray(fit.family.draw(rng, trials, [np.where(unknown, 0.0, eta), *others]), np.float64)
+    at = [np.where(unknown, 0.0, eta), *_others(fit)]
+    drawn = np.asarray(fit.family.draw(rng, trials, at), np.float64)
     drawn[unknown] = np.nan
     return _one_hot(drawn, len(fit.levels)) if fit.levels else drawn[..., None]
+
+
+def _others(fit: Fitted) -> list[np.ndarray]:
+    """Auxiliary numbers of each draw, (S, 1) each."""
+    return [fit.aux[:, k, None] for k in range(fit.aux.shape[1])]
 
 
 def _one_hot(classes: np.ndarray, levels: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import xarray
 from formulaic import model_matrix
-from scipy.special import expit, ndtr
+from scipy.special import expit, gamma, ndtr
 
 from flyrun.cli.main import main
 from flyrun.families.family import family, names
@@ -27,6 +27,13 @@ ROWS = pd.DataFrame(
     {"age": [31.0, 44.5, 60.0, 52.0], "sex": ["m", "f", "f", "m"], "years": [1.0, 2.5, 0.5, 4.0]},
     index=[3, 5, 8, 9],
 )
+#: of e^η and the auxiliary numbers as people read them, where the mean is not the link's inverse alone
+MEANS = {
+    "weibull": lambda level, shape: level * gamma(1.0 + 1.0 / shape),
+    "log_logistic": lambda level, shape: level / np.sinc(1.0 / shape) if shape > 1.0 else np.inf,
+    "lognormal": lambda level, sigma: level * np.exp(sigma**2 / 2.0),
+}
+AT = {"log_logistic": 1.5}  # log shapes at which there is a mean, and a variance
 TASKS = {name: family(name).target for name in names()}
 
 
@@ -46,7 +53,7 @@ def stored(folder, model, beside=None, sd=1.0):
     width = (2, 3) if task == "classes" else (3 if one.intercept else 2,)
     beta = rng.normal(0.0, 0.02, (CHAINS, LENGTH, *width))
     auxiliary = one.auxiliary(len(levels or []), 1.0)
-    a = rng.normal(0.0, 0.3, (CHAINS, LENGTH, len(auxiliary)))
+    a = rng.normal(AT.get(model, 0.0), 0.3, (CHAINS, LENGTH, len(auxiliary)))
     read = one.read(a) if auxiliary else a
     even = {"beta": beta} | {other.name: read[..., k] for k, other in enumerate(auxiliary)}
     folder.mkdir(exist_ok=True)
@@ -70,6 +77,9 @@ def by_hand(model, beta, read):
             if model == "ordinal":
                 first, second = expit(read[s, 0] - eta), expit(read[s, 1] - eta)
                 found[s, n] = first, second - first, 1.0 - second
+                continue
+            if model in MEANS:
+                found[s, n] = MEANS[model](np.exp(eta), *read[s])
                 continue
             inverse = {"identity": float, "log": np.exp, "logit": expit, "probit": ndtr}
             found[s, n] = inverse[family(model).link](eta)

@@ -178,7 +178,8 @@ def _functions(module: ModuleType) -> list[Callable]:
     family: Family = module.FAMILY
     wanted = (family.log_density, family.derivatives, family.alone, family.alone_derivatives)
     files = {function.__module__ for function in wanted if function is not None}
-    others = {family.start, family.draw, family.auxiliary, family.read, family.linear}
+    files |= {value.__name__ for value in vars(module).values() if hasattr(value, "FAMILY")}  # called by it
+    others = {family.start, family.draw, family.auxiliary, family.read, family.linear, family.mean}
     values = [value for file in sorted(files) for value in vars(importlib.import_module(file)).values()]
     return [f for f in values if inspect.isfunction(f) and f.__module__ in files and f not in others]
 
