@@ -77,10 +77,11 @@ ORDERED = Domain("ordered", "classes in order", classes=math.inf, ordered=True, 
 COUNTS = Domain("counts", "whole numbers from 0", _whole, whole=True, meaning="counts", many="counts")
 SUCCESSES = Domain("successes", "whole numbers from 0", _whole, whole=True, of_trials=True, many="successes")
 POSITIVE = Domain("positive", "numbers above 0", lambda y: y > 0.0)
+AMOUNTS = Domain("amounts", "numbers from 0", lambda y: y >= 0.0, many="amounts")
 NUMBERS = Domain("regression", "numbers", standardized=True, meaning="measurements")
 
 #: those that several families share, or datasets have; a family's file may have one more
-SHARED = {one.name: one for one in (COUNTS, CLASSES, ORDERED, NUMBERS, BINARY, SUCCESSES, POSITIVE)}
+SHARED = {one.name: one for one in (COUNTS, CLASSES, ORDERED, NUMBERS, BINARY, SUCCESSES, POSITIVE, AMOUNTS)}
 #: of the columns that are no features, by role; an offset is any number
 BESIDE = {
     "exposure": replace(POSITIVE, many="exposures"),

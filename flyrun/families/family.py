@@ -172,7 +172,7 @@ class Family:
 def names() -> list[str]:
     """The families there are, one a file."""
     files = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")}
-    return sorted(files - {"domains", "family", "options"})
+    return sorted(files - {"domains", "family", "options", "zeros"})
 
 
 def family(name: str) -> Family:

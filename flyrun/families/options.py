@@ -294,3 +294,60 @@ class LogLogistic(WithAuxiliary):
     """Times with P(y_n > t) = 1/(1 + (t/exp(βᵀx_n))^shape); log shape is sampled with β."""
 
     task: ClassVar[str] = "positive"
+
+
+@option("model", "zero_inflated_poisson")
+class ZeroInflatedPoisson(WithAuxiliary):
+    """Counts that are 0 with chance zi, else Poisson(exp(βᵀx_n)); the log odds of zi are sampled with β."""
+
+    task: ClassVar[str] = "counts"
+
+
+@option("model", "zero_inflated_negative_binomial")
+class ZeroInflatedNegativeBinomial(WithAuxiliary):
+    """Counts that are 0 with chance zi, else of mean mu = exp(βᵀx_n) and variance mu + mu²/phi."""
+
+    task: ClassVar[str] = "counts"
+
+
+@option("model", "hurdle_poisson")
+class HurdlePoisson(WithAuxiliary):
+    """Counts that are 0 with chance hu, else Poisson(exp(βᵀx_n)) without its zeros."""
+
+    task: ClassVar[str] = "counts"
+
+
+@option("model", "hurdle_negative_binomial")
+class HurdleNegativeBinomial(WithAuxiliary):
+    """Counts that are 0 with chance hu, else negative binomial, of exp(βᵀx_n) and phi, without zeros."""
+
+    task: ClassVar[str] = "counts"
+
+
+@option("model", "hurdle_gamma")
+class HurdleGamma(WithAuxiliary):
+    """Numbers that are 0 with chance hu, else gamma, of mean exp(βᵀx_n) and shape."""
+
+    task: ClassVar[str] = "amounts"
+
+
+@option("model", "hurdle_lognormal")
+class HurdleLognormal(WithAuxiliary):
+    """Numbers that are 0 with chance hu, else log y_n ~ N(βᵀx_n, sigma²)."""
+
+    task: ClassVar[str] = "amounts"
+
+
+@option("model", "beta_binomial")
+class BetaBinomial(WithAuxiliary):
+    """Successes of trials whose chance is a beta variable of mean 1/(1 + exp(-βᵀx_n)) and phi, as in beta."""
+
+    task: ClassVar[str] = "successes"
+    beside: ClassVar[tuple[str, ...]] = ("offset", "trials", "weights")
+
+
+@option("model", "inverse_gaussian")
+class InverseGaussian(WithAuxiliary):
+    """Numbers above 0, of mean mu = exp(βᵀx_n) and variance mu³/lambda; log lambda is sampled with β."""
+
+    task: ClassVar[str] = "positive"

@@ -1,5 +1,8 @@
 """Families beside a second implementation: densities, survival functions, means and what is drawn."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,6 +19,55 @@ SCIPY = {
     "lognormal": lambda level, sigma: stats.lognorm(sigma, scale=level),
     "gaussian": lambda middle, sigma: stats.norm(middle, sigma),
 }
+
+
+def inflated(of, zi):
+    """A distribution of counts, each 0 with chance zi."""
+
+    class Inflated:
+        logpmf = staticmethod(lambda y: np.log(zi * (y == 0) + (1.0 - zi) * of.pmf(y)))
+        cdf = staticmethod(lambda y: zi + (1.0 - zi) * of.cdf(y))
+
+    return Inflated
+
+
+def hurdle(of, hu, zero=None):
+    """One whose zeros have the chance hu; zero: its own chance of them, 0 of numbers."""
+    rest = 1.0 if zero is None else 1.0 - zero
+    density = of.logpdf if zero is None else of.logpmf
+
+    def log(y):
+        some = np.log1p(-hu) + density(np.where(y == 0, 1.0, y)) - np.log(rest)
+        return np.where(y == 0, np.log(hu), some)
+
+    class Hurdle:
+        logpmf = logpdf = staticmethod(log)
+        cdf = staticmethod(lambda y: hu + (1.0 - hu) * (of.cdf(y) - (1.0 - rest)) / rest)
+
+    return Hurdle
+
+
+def negative_binomial(level, phi):
+    return stats.nbinom(phi, phi / (phi + level))
+
+
+SCIPY |= {
+    "poisson": stats.poisson,
+    "negative_binomial": negative_binomial,
+    "zero_inflated_poisson": lambda level, zi: inflated(stats.poisson(level), zi),
+    "zero_inflated_negative_binomial": lambda level, phi, zi: inflated(negative_binomial(level, phi), zi),
+    "hurdle_poisson": lambda level, hu: hurdle(stats.poisson(level), hu, np.exp(-level)),
+    "hurdle_negative_binomial": lambda level, phi, hu: hurdle(
+        negative_binomial(level, phi), hu, (phi / (phi + level)) ** phi
+    ),
+}
+SCIPY |= {
+    "hurdle_gamma": lambda level, shape, hu: hurdle(stats.gamma(shape, scale=level / shape), hu),
+    "hurdle_lognormal": lambda level, sigma, hu: hurdle(stats.lognorm(sigma, scale=level), hu),
+    "inverse_gaussian": lambda level, shape: stats.invgauss(level / shape, scale=shape),
+    "beta_binomial": lambda mean, phi: stats.betabinom(TRIALS, mean * phi, (1.0 - mean) * phi),
+}
+TRIALS = 9.0  # of a beta-binomial's success
 #: targets and auxiliary numbers, as they are sampled, from the easy to the extreme
 CASES = {
     "exponential": ([0.3, 2.0, 1e-9, 40.0], []),
@@ -24,6 +76,17 @@ CASES = {
     "lognormal": ([0.3, 2.0, 1e-9, 1e6], [[0.0, -0.7, 2.0, 1.5]]),
     "gaussian": ([0.3, -2.0, 1e-9, 6.0], [[0.0, -0.7, 2.0, 0.5]]),
 }
+CASES["poisson"] = ([0.0, 3.0, 9.0, 0.0], [])
+CASES["negative_binomial"] = ([0.0, 3.0, 400.0, 0.0], [[0.5, 2.0, -2.0, 4.0]])
+CASES |= {
+    f"{kind}_{name}": (CASES[name][0], [*CASES[name][1], [-1.0, 2.0, 0.3, -6.0]])
+    for kind in ("zero_inflated", "hurdle")
+    for name in ("poisson", "negative_binomial")
+}
+CASES["beta_binomial"] = ([0.0, 3.0, 9.0, 1.0], [[0.5, 2.0, -2.0, 4.0]])
+CASES["inverse_gaussian"] = ([0.3, 2.0, 1e-3, 40.0], [[0.0, 0.7, -2.0, 3.0]])
+CASES["hurdle_gamma"] = ([0.0, 2.0, 1e-3, 40.0], [[0.0, 0.7, -2.0, 3.0], [-1.0, 2.0, 0.3, -6.0]])
+CASES["hurdle_lognormal"] = CASES["hurdle_gamma"]
 ETA = np.array([0.4, -1.2, 2.0, -0.3])
 
 
@@ -32,20 +95,23 @@ def of_people(own, p):
     return own.read(np.stack(p[1:], axis=-1)).T if len(p) > 1 else ()
 
 
+def inverse(own, eta):
+    return eta if own.link == "identity" else expit(eta) if own.link == "logit" else np.exp(eta)
+
+
 def at(name):
     """Targets, predictors, what SciPy has there, whose numbers are arrays."""
     y, others = CASES[name]
     own, p = family(name), [ETA, *map(np.array, others)]
-    level = ETA if own.link == "identity" else expit(ETA) if own.link == "logit" else np.exp(ETA)
     read = of_people(own, p)
-    return np.array(y), p, SCIPY[name](level, *read)
+    return np.array(y), p, SCIPY[name](inverse(own, ETA), *read)
 
 
 @pytest.mark.parametrize("name", SCIPY)
 def test_a_density_is_scipys(name):
     own, (y, p, theirs) = family(name), at(name)
-    log = theirs.logpmf if own.domain.whole else theirs.logpdf
-    ours = own.log_density(y, 1.0, p) + own.alone(y, 1.0, p[1:]) + own.constant(y, 1.0)
+    log = theirs.logpmf if own.domain.whole or own.domain.of_trials else theirs.logpdf
+    ours = own.log_density(y, TRIALS, p) + own.alone(y, TRIALS, p[1:]) + own.constant(y, TRIALS)
     np.testing.assert_allclose(ours, log(y), rtol=1e-9, atol=1e-9)
 
 
@@ -72,16 +138,43 @@ def test_derivatives_of_a_survival_function_are_those_by_differences(name):
 
 @pytest.mark.parametrize("name", SCIPY)
 def test_draws_follow_the_density(name):
-    """By Kolmogorov's distance, of counts by each count's share; of a wrong scale it is far."""
     own, (_, p, _) = family(name), at(name)
-    p = [np.full(4_000, one[0]) for one in p]
-    drawn = own.draw(np.random.default_rng(0), 1, p)
-    frozen = SCIPY[name](p[0] if own.link == "identity" else np.exp(p[0]), *of_people(own, p))
-    if own.domain.whole:
-        values, counts = np.unique(drawn, return_counts=True)
-        expected = frozen.cdf(values)
-        assert np.abs(np.cumsum(counts) / 4_000 - expected).max() < 0.03
-        return
-    u = frozen.cdf(drawn)
-    assert stats.kstest(u, "uniform").pvalue > 1e-3
-    assert stats.kstest(frozen.cdf(1.3 * drawn), "uniform").pvalue < 1e-3  # the control
+    p = [one[:1] for one in p]
+    drawn = own.draw(np.random.default_rng(0), TRIALS, [np.full(4_000, one) for one in p])
+    frozen = SCIPY[name](inverse(own, p[0]), *of_people(own, p))
+
+    def apart(values):
+        """Kolmogorov's distance; at ties, as of zeros, from above."""
+        values = np.sort(values)
+        reached = np.searchsorted(values, values, side="right") / len(values)
+        return np.abs(reached - frozen.cdf(values)).max()
+
+    assert apart(drawn) < 0.03
+    assert apart(2.0 * drawn + 1.0) > 0.05  # the control
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "families.md").read_text("utf-8")
+ROWS, EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+EACH = EXAMPLES.split("\n\n")
+
+
+def test_the_page_of_families_has_each_with_its_default_priors():
+    lines = dict(re.findall(r"^\| [^|]* \| `(\w+)` \|(.*)$", PAGE, re.MULTILINE))
+    assert sorted(lines) == names()
+    for name, line in lines.items():
+        if name != "ordinal":  # whose cutpoints are as many as there are classes
+            for number in family(name).auxiliary(0, 1.0):
+                assert f"`{number.name}`: {f'{number.prior} {number.of}'.rstrip()}" in line
+    assert [re.search(r'model="(\w+)"', each)[1] for each in EACH] == list(lines)
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize("example", EACH, ids=[each.split('"')[-2] for each in EACH])
+def test_an_example_of_the_page_fits(example, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    *before, last = f"{ROWS}\n{example}".strip().splitlines()
+    exec("\n".join(before), scope)
+    found = eval(last, scope).summary()
+    assert {"intercept", "x"} <= {*found.index.get_level_values(-1)} or "ordinal" in last
+    assert np.isfinite(found["mean"]).all()

@@ -93,10 +93,13 @@ def test_help_of_fit_is_its_own(capsys, monkeypatch):
     assert main(["fit", "--help"]) == 0
     said = capsys.readouterr().out
     assert all(f"\n--{word}" in said for word in ("target COLUMN", "exposure COLUMN", "prior PRIOR"))
-    assert all(name in said for name in for_tables())
+    assert "--model list names all" in said
     assert said.count("\n") <= 40  # one screen
     assert main(["--help"]) == 0
     assert "fit FILE FORMULA" in capsys.readouterr().out
+    assert main(["fit", "t.csv", "y ~ x", "--model", "list"]) == 2
+    refused = capsys.readouterr().err
+    assert all(name in refused for name in for_tables())
 
 
 def test_a_run_is_named_after_its_file():

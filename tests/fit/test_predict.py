@@ -32,6 +32,14 @@ MEANS = {
     "weibull": lambda level, shape: level * gamma(1.0 + 1.0 / shape),
     "log_logistic": lambda level, shape: level / np.sinc(1.0 / shape) if shape > 1.0 else np.inf,
     "lognormal": lambda level, sigma: level * np.exp(sigma**2 / 2.0),
+    "zero_inflated_poisson": lambda level, zi: (1.0 - zi) * level,
+    "zero_inflated_negative_binomial": lambda level, phi, zi: (1.0 - zi) * level,
+    "hurdle_gamma": lambda level, shape, hu: (1.0 - hu) * level,
+    "hurdle_lognormal": lambda level, sigma, hu: (1.0 - hu) * level * np.exp(sigma**2 / 2.0),
+    "hurdle_poisson": lambda level, hu: (1.0 - hu) * level / (1.0 - np.exp(-level)),
+    "hurdle_negative_binomial": lambda level, phi, hu: (
+        (1.0 - hu) * level / (1.0 - (phi / (phi + level)) ** phi)
+    ),
 }
 AT = {"log_logistic": 1.5}  # log shapes at which there is a mean, and a variance
 TASKS = {name: family(name).target for name in names()}

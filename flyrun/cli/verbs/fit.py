@@ -273,7 +273,7 @@ _takes("--target", "COLUMN", "column to explain by all others, or by --features"
 _takes(
     "--model",
     "MODEL",
-    f"{', '.join(for_tables())} (default: by the target)",
+    "as poisson or weibull (default: by the target); --model list names all",
     type=_model,
     offers=lambda _: for_tables(),
 )

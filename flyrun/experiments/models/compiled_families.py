@@ -72,7 +72,12 @@ def _mills(x):
     return value_and_slope(x)[1]
 
 
+def _choose(condition, yes, no):
+    return yes if condition else no
+
+
 _OF_NUMBERS: dict[Callable, Callable] = {
+    special.choose: _choose,
     special.log_gamma: _log_gamma,
     special.digamma: _digamma,
     special.trigamma: _trigamma,
@@ -84,7 +89,9 @@ _OF_NUMBERS: dict[Callable, Callable] = {
 
 
 def _serve(function: Callable, body: Callable) -> None:
-    overload(function, jit_options=INLINE_KERNEL)(lambda x: body)
+    several = len(inspect.signature(body).parameters) > 1
+    typer = (lambda condition, yes, no: body) if several else (lambda x: body)
+    overload(function, jit_options=INLINE_KERNEL)(typer)
 
 
 for _function, _body in _OF_NUMBERS.items():
@@ -174,14 +181,21 @@ class Compiled:
 
 
 def _functions(module: ModuleType) -> list[Callable]:
-    """What compiled code calls of a family: its density and derivatives, and what else their files have."""
+    """What compiled code may call of a family: density, derivatives, what else their files have."""
     family: Family = module.FAMILY
-    wanted = (family.log_density, family.derivatives, family.alone, family.alone_derivatives)
-    files = {function.__module__ for function in wanted if function is not None}
-    files |= {value.__name__ for value in vars(module).values() if hasattr(value, "FAMILY")}  # called by it
     others = {family.start, family.draw, family.auxiliary, family.read, family.linear, family.mean}
+    wanted = (family.log_density, family.derivatives, family.alone, family.alone_derivatives)
+    files = _files(module) | {function.__module__ for function in wanted if function is not None}
     values = [value for file in sorted(files) for value in vars(importlib.import_module(file)).values()]
     return [f for f in values if inspect.isfunction(f) and f.__module__ in files and f not in others]
+
+
+def _files(module: ModuleType) -> set[str]:
+    """Of a family, with the families and helpers that it calls."""
+    home = families.__name__.rpartition(".")[0]
+    called = (value for value in vars(module).values() if inspect.ismodule(value))
+    parts = (_files(value) for value in called if value.__name__.rpartition(".")[0] == home)
+    return {module.__name__}.union(*parts)
 
 
 @functools.cache

@@ -7,6 +7,11 @@ from scipy.special import erfcx, gammaln, log_ndtr, psi, zeta
 Numbers = float | np.ndarray
 
 
+def choose(condition: bool | np.ndarray, yes: Numbers, no: Numbers) -> Numbers:
+    """`yes` where the condition holds, else `no`; both are worked out."""
+    return np.where(condition, yes, no)
+
+
 def log_gamma(x: Numbers) -> Numbers:
     """log Γ(x), x > 0."""
     return gammaln(x)
