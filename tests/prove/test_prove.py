@@ -136,8 +136,8 @@ def test_a_proof_fails_what_is_broken(plug_in, monkeypatch, fault, failed):
     good, lines = outcome(fault, monkeypatch)
     assert [line.split()[1].rstrip(",") for line in lines if line.startswith("FAILED")] == failed, lines
     assert good == (not failed)
-    assert proofs.passed(proofs.name(Made(fault=fault))) == good
-    assert not proofs.passed(proofs.name(Made(fault="of other settings")))
+    assert proofs.passed(plugins.identity(Made(fault=fault))) == good
+    assert not proofs.passed(plugins.identity(Made(fault="of other settings")))
 
 
 @pytest.mark.thorough(but="contract")

@@ -60,11 +60,11 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     return {name: values for name, values in arrays.items() if values.dtype.kind in "fiu"}
 
 
-def score(path: Path, reference: str) -> tuple[str, dict[str, float]]:
-    """What draws (M, D) of a file are worth, in words and figures. DataError naming the file and what is
-    wrong with it.
+def score(path: Path, reference: str, beside: Path | None = None) -> tuple[str, dict[str, float]]:
+    """What draws (M, D) of a file are worth, in words and figures, by a reference, flyrun's or one in the
+    folder `beside`. DataError naming the file and what is wrong with it.
     """
-    gold = store.load(reference)
+    gold = store.load(reference, beside)
     arrays = _read(path)
     if "theta" not in arrays:
         raise DataError(f"{path}: has no array theta of numbers, (draws, coordinates)")

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,7 +66,9 @@ def truth_of(run: Run, arm: Arm) -> Truth | None:
     if "exact_mean" in exact:
         mean, sd = np.array(exact["exact_mean"]), np.array(exact["exact_sd"])
         return Truth(mean, sd, np.zeros(len(mean)), "quadrature")
-    if (stored := _stored(json.dumps(arm.infos[0].get("settings", {}), sort_keys=True))) is not None:
+    settings = json.dumps(arm.infos[0].get("settings", {}), sort_keys=True)
+    cell = Path(arm.infos[0].get("folder") or ".")
+    if (stored := _stored(settings, store.own_of(cell), store.digest(cell))) is not None:
         return stored
     base = exact_arm(run, arm)
     if base is None:
@@ -75,11 +78,11 @@ def truth_of(run: Run, arm: Arm) -> Truth | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _stored(settings: str) -> Truth | None:
-    """The stored reference of these settings of an arm."""
+def _stored(settings: str, beside: Path, state: str) -> Truth | None:
+    """The stored reference of these settings of an arm, in a state of all that there are."""
     with contextlib.suppress(DataError):
-        if name := store.matching(json.loads(settings)):
-            gold = store.load(name)
+        if match := store.matching(json.loads(settings), beside):
+            name, gold = match
             error, classes = gold.mean_se / gold.sd, gold.facts["n_predictors"]
             return Truth(gold.mean, gold.sd, error, f"reference {name}", classes)
     return None

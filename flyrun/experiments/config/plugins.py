@@ -7,7 +7,9 @@ code, where that is not its own; a sampler derived from Sampler itself says `fam
 its `prepare(arm, folder)`.
 """
 
+import hashlib
 import importlib
+import json
 import sys
 from dataclasses import dataclass
 from types import ModuleType
@@ -20,7 +22,7 @@ from flyrun.experiments.config.sampler import Sampler
 from flyrun.families.options import Likelihood
 from flyrun.ground import schema
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.numerics.code_digest import GROUPS, plugin_points
+from flyrun.ground.numerics.code_digest import GROUPS, of_modules, plugin_points
 from flyrun.ground.schema import SCHEMAS, Choice, listing, option
 
 #: group -> what a class of another package has to derive from
@@ -84,6 +86,14 @@ def names(group: str) -> list[str]:
 def is_foreign(choice: Choice) -> bool:
     """Whether another package brings it."""
     return choice.group in GROUPS and choice.name in names(choice.group)
+
+
+def identity(choice: Choice) -> str:
+    """Group, name and digest of the sources and settings of a choice."""
+    modules = [type(choice).__module__, choice.path_of_code]
+    modules += [choice.path_of_family] if isinstance(choice, Sampler) else []
+    text = json.dumps([of_modules(modules), choice.settings()], sort_keys=True)
+    return f"{choice.group}-{choice.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def offered() -> tuple[type[Choice], ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from flyrun.experiments.config.arm import Arm
 from flyrun.experiments.data import load
 from flyrun.ground import paths
-from flyrun.ground.schema import SCHEMAS
+from flyrun.ground.schema import build
 from flyrun.tables.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def free(theta: np.ndarray, classes: int) -> np.ndarray:
 
 def data_of(settings: dict[str, Any]) -> Dataset:
     """The data of a reference's settings."""
-    config: Any = SCHEMAS["dataset"][settings["dataset"]["name"]](**settings["dataset"])
+    config: Any = build("dataset", settings["dataset"])
     return load(config)
 
 
@@ -52,9 +52,7 @@ def bound(settings: dict[str, Any], folder: Path) -> tuple[Any, "Problem"]:
     from flyrun.experiments.models.problem import bind  # late: numba, which most reports do without
 
     groups = ("dataset", "model", "prior")
-    arm: Any = SimpleNamespace(
-        **{group: SCHEMAS[group][settings[group]["name"]](**settings[group]) for group in groups}
-    )
+    arm: Any = SimpleNamespace(**{group: build(group, settings[group]) for group in groups})
     return arm, bind(arm, folder, needs_map=False)
 
 

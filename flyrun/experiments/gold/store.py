@@ -1,10 +1,14 @@
 """The gold references in datasets/gold: registry.yaml names them, a file of arrays each holds what is known.
 
+Those of a person's own are files of the same kind in `gold/`, beside the `runs/` of a results folder: reports
+of these runs find them there, by their settings.
+
 They are of one posterior: dataset, model and prior with all their settings. As features may be computed on
 another machine than the reference's, and a component may come out with the other sign, the reference keeps a
 `sketch` of the features that it is of, and refuses others.
 """
 
+import contextlib
 import functools
 import json
 from pathlib import Path
@@ -13,14 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import yaml
 
-from flyrun.ground import archive, paths
-from flyrun.ground.errors import DataError
+from flyrun.experiments.config import plugins
+from flyrun.experiments.data import fingerprint
+from flyrun.ground import archive, paths, schema
+from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.schema import did_you_mean
 from flyrun.tables.dataset import Dataset
 
 PROBABILITIES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 #: what two computations of the same features may differ by, relative to the sketch's largest number
 _ALIKE = 1e-6
+_GROUPS = ("dataset", "model", "prior")
 
 
 class Gold(NamedTuple):
@@ -69,23 +76,47 @@ def registry() -> dict[str, dict[str, Any]]:
         raise DataError(f"{path}: cannot be read ({detail}); restore it or reinstall flyrun") from error
 
 
-def digest() -> str:
-    """Digest of the registry, which names every file's own."""
-    return archive.sha256((folder() / "registry.yaml").read_bytes())
+def own_folder(results_dir: str | Path) -> Path:
+    """Where the references of a person's own lie, for the runs of a results folder."""
+    return Path(results_dir).expanduser() / "gold"
 
 
-def entry(name: str) -> dict[str, Any]:
-    """The registry's entry; DataError listing the known names."""
+def own_of(cell: Path) -> Path:
+    """The same, by the folder of a cell of one of these runs."""
+    return own_folder(cell.absolute().parents[4])
+
+
+def digest(cell: Path) -> str:
+    """Digest of the registry, which names each file's own, and of what lies beside a cell's run."""
+    registered = archive.sha256((folder() / "registry.yaml").read_bytes())
+    stats = ((name, path.stat()) for name, path in _own(own_of(cell)).items())
+    return " ".join([registered, *(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)])
+
+
+def _own(folder: Path | None) -> dict[str, Path]:
+    return {path.stem: path for path in sorted(folder.glob("*.npz"))} if folder is not None else {}
+
+
+def names(beside: Path | None = None) -> list[str]:
+    """flyrun's references, then those of a folder of a person's own."""
+    return list(dict.fromkeys([*registry(), *_own(beside)]))
+
+
+def entry(name: str, beside: Path | None = None) -> dict[str, Any]:
+    """The registry's entry; DataError listing the known names, those of that folder too."""
     known = registry()
     if name not in known:
-        close = did_you_mean(name, known)
-        raise DataError(f"no reference is called {name!r}{close}; known: {', '.join(known)}")
+        close = did_you_mean(name, names(beside))
+        raise DataError(f"no reference is called {name!r}{close}; known: {', '.join(names(beside))}")
     return known[name]
 
 
-def load(name: str) -> Gold:
-    """A reference, its file verified; DataError naming file and remedy."""
-    expected, path, remedy = entry(name).get("sha256"), folder() / f"{name}.npz", f"flyrun gold build {name}"
+def load(name: str, beside: Path | None = None) -> Gold:
+    """A reference, its file verified, or one in the folder `beside`. DataError naming file and remedy."""
+    if name not in registry() and name in _own(beside):
+        return _read(_own(beside)[name])
+    expected, path = entry(name, beside).get("sha256"), folder() / f"{name}.npz"
+    remedy = f"flyrun gold build {name}"
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -93,6 +124,18 @@ def load(name: str) -> Gold:
     if archive.sha256(content) != expected:
         raise DataError(f"{path}: is not the registered file; restore it, or run `{remedy}`")
     return from_bytes(content, str(path))
+
+
+def _read(path: Path) -> Gold:
+    try:
+        return from_bytes(path.read_bytes(), str(path))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); remove it and build it anew") from error
+
+
+def title(name: str) -> str:
+    """What a reference is of; of a person's own its name."""
+    return registry().get(name, {}).get("title", name)
 
 
 @functools.lru_cache(maxsize=4)  # every arm of an arena asks for the same
@@ -130,15 +173,40 @@ def check_data(gold: Gold, dataset: Dataset, name: str) -> None:
     if sketched.shape != gold.sketch.shape or np.abs(sketched - gold.sketch).max() > _ALIKE * max(
         1.0, np.abs(gold.sketch).max()
     ):
+        again = gold.facts.get("command", f"flyrun gold build {name} out=FOLDER")
         raise DataError(
             f"reference {name}: is of other features than dataset={dataset.name} has here (other data, or "
-            f"components of another sign); `flyrun gold build {name} out=FOLDER` makes one of these"
+            f"components of another sign); `{again}` makes one of these"
         )
 
 
-def matching(settings: dict[str, Any]) -> str:
-    """The reference of an arm's dataset, model and prior, by their settings; "" where there is none."""
-    problem = {group: settings.get(group, {}) for group in ("dataset", "model", "prior")}
+def made_of(settings: dict[str, Any]) -> dict[str, str]:
+    """What a posterior is made of besides its settings: digests of a person's file, and of the sources of
+    other packages' dataset, likelihood and prior.
+    """
+    choices = {group: schema.build(group, settings[group]) for group in _GROUPS if settings.get(group)}
+    sources = {group: plugins.identity(one) for group, one in choices.items() if plugins.is_foreign(one)}
+    dataset = choices["dataset"]
+    return sources | ({"file": fingerprint(dataset)} if getattr(dataset, "path", None) else {})  # type: ignore[arg-type]
+
+
+def matching(settings: dict[str, Any], beside: Path | None = None) -> tuple[str, Gold] | None:
+    """Name and content of the reference of an arm's dataset, model and prior, by their settings; None where
+    there is none. Those of the folder `beside` come first, if made of what these settings now stand for.
+    """
+    problem = {group: settings.get(group, {}) for group in _GROUPS}
+    for name, path in _own(beside).items():
+        gold = _read(path)
+        alike = _placeless(gold.facts["settings"]) == _placeless(problem)
+        with contextlib.suppress(ConfigError):  # of a package that is gone
+            if alike and gold.facts["made_of"] == made_of(problem):
+                return name, gold
     data = f"dataset={problem['dataset'].get('name')}"
-    near = [name for name, row in registry().items() if data in row["problem"]]
-    return next((name for name in near if load(name).facts["settings"] == problem), "")
+    near = (name for name, row in registry().items() if data in row["problem"])
+    return next(((name, gold) for name in near if (gold := load(name)).facts["settings"] == problem), None)
+
+
+def _placeless(settings: dict[str, Any]) -> dict[str, Any]:
+    """A person's file is the same wherever it lies: `made_of` has its digest."""
+    dataset = {key: value for key, value in settings["dataset"].items() if key != "path"}
+    return settings | {"dataset": dataset}

@@ -66,11 +66,11 @@ def pool(chains: list[Draws]) -> Row:
     and variance over seeds, (2, 2), of means and of variances, at the end, or after MOST passes, and after
     half of the steps there; NaN where that is none.
     """
-    name = store.matching(chains[0].info.get("settings", {}))
+    match = store.matching(chains[0].info.get("settings", {}), store.own_of(chains[0].cell.folder))
     cells = [cell for draws in chains if (cell := _estimates(draws)) is not None]
-    if not name or len(cells) < len(chains):
+    if match is None or len(cells) < len(chains):
         return {}
-    gold = store.load(name)
+    name, gold = match
     if cells[0].mean.shape[1] != len(gold.mean) or gold.facts["n_predictors"] > 1:
         return {}  # squares of several predictors' coordinates do not tell of their free combinations
     budgets, n = PASSES * gold.facts["n_data"], len(cells)
@@ -116,6 +116,7 @@ def pool(chains: list[Draws]) -> Row:
     ]
     arena = {
         "gold": name,
+        "about": _about(name, gold),
         "n_data": gold.facts["n_data"],
         "floors": gold.floors,
         "seconds": np.array([at_budget(cell.queries, budgets, cell.seconds) for cell in cells]).mean(axis=0),
@@ -133,9 +134,18 @@ def pool(chains: list[Draws]) -> Row:
         "critical_se": _se(shared),
         "after": np.mean(after, axis=0),
         "after_se": _se(after),
-        **_at_the_end(chains, gold),
+        **_at_the_end(chains, name, gold),
     }
     return {"arena": {key: np.asarray(value).tolist() for key, value in arena.items()}}
+
+
+def _about(name: str, gold: Gold) -> str:
+    """What makes a reference, and what certifies it, in a sentence."""
+    certificate = "; ".join(
+        f"{key.replace('_', ' ')} {value}" for key, value in gold.facts["certificate"].items()
+    )
+    floors = f"floors {gold.floors[0]:.1g} (means) and {gold.floors[1]:.1g} (variances)"
+    return f"Reference {name}: {gold.facts['recipe']}; {floors}; {certificate}."
 
 
 def _se(each: list[Any]) -> np.ndarray:
@@ -151,10 +161,10 @@ def _parts(off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (off.mean(axis=0) ** 2 - spread / n).mean(axis=-1), spread.mean(axis=-1)
 
 
-def _at_the_end(chains: list[Draws], gold: Gold) -> Row:
+def _at_the_end(chains: list[Draws], name: str, gold: Gold) -> Row:
     """What a method's last draws, or its density, are like; means over seeds. {} where it has neither."""
     arm, problem = bound(gold.facts["settings"], chains[0].cell.folder.parents[1] / "setup")
-    store.check_data(gold, problem.dataset, "of this run")
+    store.check_data(gold, problem.dataset, name)
     rows = [row for k, draws in enumerate(chains) if (row := _like(draws, gold, arm, problem, k == 0))]
     return {name: np.mean([row[name] for row in rows if name in row]) for name in rows[0]} if rows else {}
 

@@ -49,8 +49,8 @@ class Section:
     by_sweep: figures with a line for all arms of a sweep; others draw a few arms, a line each.
     caveats, arm_caveats: sentences.  lead, legend: lines above and below.
     when: a further condition to be shown.  only: what of run.json must be so for it to be worked out at all.
-    inputs: digest of the files, besides draws, that pool reads.  replaces: sections that are not shown where
-    this one is.
+    inputs: digest of the files, besides draws, that pool reads, by the folder of a cell.  replaces: sections
+    that are not shown where this one is.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Section:
     caveats: Callable[[Run], list[str]] = _no_lines
     when: Callable[[Run], bool] = lambda run: True
     only: str = ""
-    inputs: Callable[[], str] = str
+    inputs: Callable[[Path], str] = lambda cell: ""
     replaces: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:

@@ -79,13 +79,13 @@ def published(info: dict[str, Any]) -> tuple[dict[str, dict[str, float]], str, d
 def of_cell(draws: Draws, sections: Sections) -> SimpleNamespace:
     """What the sections keep of a finished cell; raises StoreError when its draws cannot be read."""
     makers = {one.name: (one, one.summarise) for one in sections if one.summarise}
-    return _cached(draws.cell.folder / CELL_SUMMARY, _draws_digest([draws.cell]), makers, draws)
+    return _cached(draws.cell.folder / CELL_SUMMARY, [draws.cell], makers, draws)
 
 
 def _of_arm(chains: list[Draws], sections: Sections) -> SimpleNamespace:
     makers = {one.name: (one, one.pool) for one in sections if one.pool}
     path = chains[0].cell.folder.parent / ARM_SUMMARY
-    return _cached(path, _draws_digest([draws.cell for draws in chains]), makers, chains)
+    return _cached(path, [draws.cell for draws in chains], makers, chains)
 
 
 def _arm(sections: Sections, listed: tuple[dict[str, Any], list[StoredCell], dict]) -> ArmResult:
@@ -109,7 +109,9 @@ def _arm(sections: Sections, listed: tuple[dict[str, Any], list[StoredCell], dic
     return ArmResult(
         name=entry["name"],
         wanted=len(cells),
-        infos=tuple(proofs.settled(draws.cell.info) for draws in chains),
+        infos=tuple(
+            {**proofs.settled(draws.cell.info), "folder": str(draws.cell.folder)} for draws in chains
+        ),
         cells=tuple(draws.kept for draws in chains),
         pooled=pooled,
         states=states,
@@ -124,8 +126,8 @@ def _is_pooled(cells: list[StoredCell], sections: Sections) -> bool:
     done = [cell for cell in cells if cell.state == "done"]
     if not done:
         return True
-    stored, draws = _read(done[0].folder.parent / ARM_SUMMARY), _draws_digest(done)
-    return all(stored.get(one.name, {}).get("mark") == _mark(one, draws) for one in sections if one.pool)
+    stored = _read(done[0].folder.parent / ARM_SUMMARY)
+    return all(stored.get(one.name, {}).get("mark") == _mark(one, done) for one in sections if one.pool)
 
 
 def _draws_digest(cells: list[StoredCell]) -> str:
@@ -134,8 +136,9 @@ def _draws_digest(cells: list[StoredCell]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _mark(section: Section, draws: str) -> str:
-    return hashlib.sha256(f"{_code_digest(section)} {section.inputs()} {draws}".encode()).hexdigest()
+def _mark(section: Section, cells: list[StoredCell]) -> str:
+    inputs = section.inputs(cells[0].folder)
+    return hashlib.sha256(f"{_code_digest(section)} {inputs} {_draws_digest(cells)}".encode()).hexdigest()
 
 
 def _code_digest(section: Section) -> str:
@@ -167,11 +170,13 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     return {name: part for name, part in _read_json(path).items() if isinstance(part, dict)}
 
 
-def _cached(path: Path, draws: str, makers: dict[str, tuple[Section, Callable]], given: Any) -> Any:
+def _cached(
+    path: Path, cells: list[StoredCell], makers: dict[str, tuple[Section, Callable]], given: Any
+) -> Any:
     """The parts stored at `path` whose marks are right, the others made anew and stored if possible."""
     stored, parts = _read(path), {}
     for name, (section, make) in makers.items():
-        mark, known = _mark(section, draws), stored.get(name, {})
+        mark, known = _mark(section, cells), stored.get(name, {})
         right = known.get("mark") == mark and isinstance(known.get("values"), dict)
         parts[name] = known if right else {"mark": mark, "values": make(given)}
     if parts != {name: stored.get(name) for name in makers}:

@@ -1,18 +1,14 @@
 """Outcomes of `flyrun prove` of other packages' choices, kept in the cache by a digest of what was proven."""
 
 import contextlib
-import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 
 from flyrun.experiments.config import plugins
 from flyrun.experiments.config.arm import Arm
-from flyrun.experiments.config.sampler import Sampler
 from flyrun.experiments.runner.store import CellInfo
 from flyrun.experiments.samplers.method import Facts
 from flyrun.ground import files, paths
-from flyrun.ground.numerics import code_digest
 from flyrun.ground.schema import Choice
 
 
@@ -44,15 +40,9 @@ def _awaited(arm: Arm) -> list[str] | None:
     arms = [arm, *arm.sampler.inner_arms(arm), *arm.sampler.needed_arms(arm)]
     chosen = [part for each in arms for part in (each.sampler, each.model, each.prior) if part is not None]
     foreign = [part for part in chosen if plugins.is_foreign(part)]
-    return list(dict.fromkeys(map(name, foreign))) if all(part.exact for part in foreign) else None
-
-
-def name(choice: Choice) -> str:
-    """Name of a choice's proof: group, name and digest of its sources and settings."""
-    modules = [type(choice).__module__, choice.path_of_code]
-    modules += [choice.path_of_family] if isinstance(choice, Sampler) else []
-    text = json.dumps([code_digest.of_modules(modules), choice.settings()], sort_keys=True)
-    return f"{choice.group}-{choice.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return (
+        list(dict.fromkeys(map(plugins.identity, foreign))) if all(part.exact for part in foreign) else None
+    )
 
 
 def passed(name: str) -> bool:
@@ -64,7 +54,7 @@ def passed(name: str) -> bool:
 
 def keep(choice: Choice, holds: bool, lines: list[str]) -> Path:
     """Keep a proof's outcome and what it printed; where. StoreError where the cache cannot be written."""
-    place = _place(name(choice))
+    place = _place(plugins.identity(choice))
     with files.writing(place, "name a folder that can be written in FLYRUN_CACHE"):
         files.make_folder(place.parent)
         files.write_json(place, {"passed": holds, "settings": choice.settings(), "said": lines})

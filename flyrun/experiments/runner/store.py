@@ -34,7 +34,10 @@ CELL, DONE, FAILED, LOG = "cell.json", "done", "failed", "log.txt"
 
 
 class CellInfo(TypedDict, total=False):
-    """cell.json, of a finished cell. settings: resolved, by group.  facts: of its method, flat."""
+    """cell.json, of a finished cell. settings: resolved, by group.  facts: of its method, flat.
+
+    folder: where it lies, which the file does not say.
+    """
 
     experiment: str
     name: str
@@ -56,6 +59,7 @@ class CellInfo(TypedDict, total=False):
     memory: dict[str, int | None]
     sessions: int
     finished: str
+    folder: str
 
 
 @dataclass(frozen=True)

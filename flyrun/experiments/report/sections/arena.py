@@ -1,6 +1,7 @@
 """Every method's error against its cost: who is best at a budget, and what errors are made of."""
 
 import math
+import shlex
 from typing import NamedTuple
 
 import numpy as np
@@ -172,7 +173,7 @@ def _views(rows: list[Row]) -> list[View]:
         ranked = [row for row in rows if name and row["reference"] == name]
         ranked.sort(key=lambda row: -row["draws_worth"] if known(row["draws_worth"]) else math.inf)
         if ranked:
-            title = store.entry(name)["title"]
+            title = store.title(name)
             views += [table(f"Error: {title}", _RANKING, ranked), table(f"At the end: {title}", _END, ranked)]
     return views
 
@@ -187,14 +188,7 @@ def _lead(run: Run) -> list[str]:
         for passes in SHOWN:
             if sentence := _sentence([place for arm in scored if (place := standing(arm, passes))], passes):
                 lines.append(several + sentence)
-        gold = store.load(name)
-        certificate = "; ".join(
-            f"{key.replace('_', ' ')} {value}" for key, value in gold.facts["certificate"].items()
-        )
-        lines.append(
-            f"Reference {name}: {gold.facts['recipe']}; floors {gold.floors[0]:.1g} (means) and "
-            f"{gold.floors[1]:.1g} (variances); {certificate}."
-        )
+        lines.append(errors_of(scored[0])["about"])
     missing = [arm.own_name for arm in run.arms if arm not in arms]
     if missing:
         lines.append(
@@ -237,7 +231,14 @@ are not told from the truth. A pass is as many likelihood queries as there are d
 def _caveats(run: Run) -> list[str]:
     if held(run.done) or not run.done:
         return []
-    return ["No reference is of this posterior, so errors are not known: see `flyrun gold list`."]
+    build = f"flyrun gold build {_words(run)}"
+    text = "No reference is of this posterior, so errors are not known: `flyrun gold list` shows those that "
+    return [text + f"there are, `{build}` makes one."]
+
+
+def _words(run: Run) -> str:
+    """What chose a run's posterior, as typed."""
+    return shlex.join(shlex.split(run.info.get("command", ""))[1:])
 
 
 def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
