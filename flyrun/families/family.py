@@ -1,8 +1,9 @@
 """What a family of regression models says of itself, once, for numbers and arrays alike.
 
 A datum has K predictors p_1 … p_K, none of them bounded. The first are linear predictors, a row times its
-coefficients plus the row's offset; the others are auxiliary numbers, alike for all rows: linear predictors
-whose design is the column of ones. log L = w·[log_density(y, trials, p) + alone(y, trials, a)] up to terms
+coefficients plus the row's offset; the others are auxiliary numbers, alike for all rows unless a formula
+gives them columns of their own: linear predictors whose design is the column of ones.
+log L = w·[log_density(y, trials, p) + alone(y, trials, a)] up to terms
 of y alone; w counts how often a row is there.
 
 Functions take y, trials and each predictor as numbers or arrays that broadcast together, and work element by
@@ -12,7 +13,7 @@ element. A file of flyrun/families holds one family, FAMILY; its name is the fil
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -167,6 +168,40 @@ class Family:
     def target(self) -> str:
         """The name of its domain, a dataset's task."""
         return self.domain.name
+
+    def in_one_part(self, levels: int) -> "Family":
+        """The same with nothing apart: auxiliary numbers of a target of so many levels differ by row."""
+        apart, apart_derivatives, n = self.alone, self.alone_derivatives, self.linear(levels)
+        if apart_derivatives is None:
+            return replace(self, by_sums=False, grouped=False)
+
+        def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
+            return self.log_density(y, trials, p) + apart(y, trials, p[n:])
+
+        def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
+            slopes, curvatures = self.derivatives(y, trials, p)
+            more, bent = apart_derivatives(y, trials, p[n:])
+            both = range(len(p))
+            return (
+                tuple(slopes[j] + more[j - n] if j >= n else slopes[j] for j in both),
+                tuple(
+                    tuple(
+                        curvatures[j][k] + bent[j - n][k - n] if min(j, k) >= n else curvatures[j][k]
+                        for k in both
+                    )
+                    for j in both
+                ),
+            )
+
+        return replace(
+            self,
+            log_density=log_density,
+            derivatives=derivatives,
+            alone=_nothing,
+            alone_derivatives=None,
+            by_sums=False,
+            grouped=False,
+        )
 
 
 def names() -> list[str]:

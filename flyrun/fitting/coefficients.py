@@ -23,11 +23,9 @@ def _of_chains(flat: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def summarise_chains(draws: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
-    """A row per coefficient and auxiliary number of chains' draws: beta (C, T, ...) and others (C, T)."""
-    beta = draws["beta"]
-    others = ((name, _of_chains(values[:, :, None])) for name, values in draws.items() if name != "beta")
-    rows = _rows(_of_chains(beta.reshape(*beta.shape[:2], -1)), layout)
-    return [*rows, *(_auxiliary(name, moments) for name, moments in others)]
+    """A row per coefficient and auxiliary number of chains' draws, (C, T, ...) by name."""
+    moments = {name: _of_chains(values.reshape(*values.shape[:2], -1)) for name, values in draws.items()}
+    return _all_rows(moments, layout)
 
 
 def summarise_weighted(
@@ -35,17 +33,32 @@ def summarise_weighted(
 ) -> list[dict[str, Any]]:
     """A row per coefficient, as `_rows`, and per auxiliary number, of weighted draws.
 
-    draws: beta (S, ...) and auxiliary numbers (S,) by name; weights: (S,) of sum 1. ess: how many independent
-    draws would tell the mean as well.
+    draws: (S, ...) by name; weights: (S,) of sum 1. ess: how many independent draws would tell the mean as
+    well.
     """
-    rows = _rows(_weighted(draws["beta"].reshape(len(weights), -1), weights), layout)
-    others = ((name, values[:, None]) for name, values in draws.items() if name != "beta")
-    return [*rows, *(_auxiliary(name, _weighted(values, weights)) for name, values in others)]
+    flat = {name: values.reshape(len(weights), -1) for name, values in draws.items()}
+    return _all_rows({name: _weighted(values, weights) for name, values in flat.items()}, layout)
 
 
-def _auxiliary(name: str, moments: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The row of an auxiliary number, moments (1,) each."""
-    return {"class": "", "coefficient": name} | {key: float(value[0]) for key, value in moments.items()}
+def _all_rows(moments: dict[str, dict[str, np.ndarray]], layout: Layout) -> list[dict[str, Any]]:
+    """The rows of coefficients, then of auxiliary numbers or their columns. moments: (P,) each, by name."""
+    rows = _rows(moments["beta"], layout)
+    for name, its in moments.items():
+        if name != "beta":
+            numbers = names_of(name, layout)
+            order = range(-1, len(numbers) - 1)  # the intercept first
+            rows += [
+                {"class": "", "coefficient": numbers[d]}
+                | {key: float(value[d]) for key, value in its.items()}
+                for d in order
+            ]
+    return rows
+
+
+def names_of(parameter: str, layout: Layout) -> list[str]:
+    """What people call a parameter's numbers: its name, or that with each of its columns, the ones last."""
+    part = layout.parameters.get(parameter)
+    return [parameter] if part is None else [f"{parameter}[{name}]" for name in part.names]
 
 
 def _weighted(values: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +23,23 @@ class Scales:
     @staticmethod
     def of(layout: Layout) -> Scales:
         """The scales of a table."""
+        return Scales._of(layout, layout.target.sd, layout.target.mean)
+
+    @staticmethod
+    def of_parameter(posterior: Posterior, layout: Layout, k: int) -> Scales | None:
+        """Those of the k-th auxiliary number's columns, of a table; None where it has none.
+
+        The number stays on the scale on which it is sampled; the noise's is in units of the target.
+        """
+        part = layout.parameters.get(posterior.auxiliary[k].name)
+        noise = k == 0 and posterior.family.link == "identity"
+        if part is None:
+            return None
+        return Scales._of(part, 1.0, math.log(layout.target.sd) if noise else 0.0)
+
+    @staticmethod
+    def _of(layout: Layout, sd_y: float, mean_y: float) -> Scales:
         columns = [column for column in layout.features for _ in column.encoded]
-        sd_y, mean_y = layout.target.sd, layout.target.mean
         factor = np.array([sd_y / column.sd for column in columns] + [sd_y * layout.ones])
         means = np.array([column.mean if column.levels is None else 0.0 for column in columns] + [0.0])
         return Scales(factor, means, mean_y)
@@ -41,9 +58,13 @@ class Scales:
 
 
 def own_scales(posterior: Posterior, x: np.ndarray, layout: Layout) -> dict[str, np.ndarray]:
-    """Of x (..., P) beta (..., D) on the columns' own scales, and auxiliary numbers as people read them."""
+    """Of x (..., P) beta (..., D) on the columns' own scales, and auxiliary numbers as people read them; of
+    one that has columns its coefficients, (..., W), on the scale on which it is sampled.
+    """
     family, n = posterior.family, posterior.n_coefficients
-    theta, aux = x[..., :n].copy(), family.read(x[..., n : n + len(posterior.auxiliary)])
+    places = posterior.places[posterior.linear :]
+    last = np.array([place.stop - 1 for place in places], np.intp)
+    theta, aux = x[..., :n].copy(), family.read(np.take(x, last, axis=-1))
     if not family.intercept:  # cutpoints stand in for it, and take up the columns' means
         theta = np.concatenate([theta, np.zeros((*x.shape[:-1], 1))], axis=-1)
     if family.contrasts is not None:
@@ -53,7 +74,10 @@ def own_scales(posterior: Posterior, x: np.ndarray, layout: Layout) -> dict[str,
         beta, aux = beta[..., :-1], aux - beta[..., -1:]
     if family.link == "identity":
         aux[..., 0] *= layout.target.sd  # a scale of the noise, in units of the target
-    numbers = {number.name: aux[..., k] for k, number in enumerate(posterior.auxiliary)}
+    numbers = {}
+    for k, (number, place) in enumerate(zip(posterior.auxiliary, places, strict=True)):
+        scales = Scales.of_parameter(posterior, layout, k)
+        numbers[number.name] = aux[..., k] if scales is None else scales.apply(x[..., place])
     return {"beta": beta} | numbers | posterior.others(x)
 
 
@@ -63,9 +87,13 @@ def contrasts(posterior: Posterior, theta: np.ndarray) -> np.ndarray:
     return posterior.family.contrasts(posterior.levels) @ each  # type: ignore[misc]
 
 
-def to_sampled(posterior: Posterior, layout: Layout, beta: np.ndarray, aux: np.ndarray | None) -> np.ndarray:
-    """x, (S, P), of coefficients on the columns' own scales, (S, ..., D), and auxiliary numbers, (S, A)."""
-    family, scales = posterior.family, Scales.of(layout)
+def to_sampled(posterior: Posterior, layout: Layout, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """x, (S, P), of what `own_scales` makes of it, (S, ...) by name."""
+    family, scales, beta = posterior.family, Scales.of(layout), draws["beta"]
+    part = [Scales.of_parameter(posterior, layout, k) for k in range(len(posterior.auxiliary))]
+    pairs = list(zip(posterior.auxiliary, part, strict=True))
+    numbers = [draws[number.name] if its is None else np.ones(len(beta)) for number, its in pairs]
+    aux = np.stack(numbers, axis=-1) if numbers else None
     if family.intercept:
         theta = scales.undo(beta)
     else:  # cutpoints stand in for it, and took up the columns' means
@@ -78,5 +106,7 @@ def to_sampled(posterior: Posterior, layout: Layout, beta: np.ndarray, aux: np.n
     if aux is not None:
         if family.link == "identity":
             aux[:, 0] /= layout.target.sd
-        parts.append(family.unread(aux))
+        sampled = family.unread(aux)
+        for k, (number, its) in enumerate(pairs):
+            parts.append(sampled[:, [k]] if its is None else its.undo(draws[number.name]))
     return np.concatenate(parts, axis=1)

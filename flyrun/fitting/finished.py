@@ -56,6 +56,7 @@ def read(folder: Path, **table: Any) -> Finished:
         priors=tuple(priors.typed(text) for text in settings["prior"]),
         prior_scale=settings["prior_scale"],
         groups=groups,
+        formulas=settings.get("formulas", {}),
     )
     again = question.of(request)
     posterior, order = again.posterior, None
@@ -79,7 +80,7 @@ def rows(folder: Path, **table: Any) -> "pd.DataFrame":
     about, config = stored.about(folder), _table(folder, table)
     layout = Layout.from_dict(about["layout"])
     # what decided which rows were used, and how often, is read too
-    beside = [layout.target.name, *(column.name for column in layout.beside.values())]
+    beside = [layout.target.name, *(column.name for column in layout.beside.values()), *config.complete]
     group = [bar.group for bar in bars.read(about["settings"].get("groups", ()))]
     names = list(dict.fromkeys([*new_rows.needed(layout), *beside, *group]))
     frame = pd.concat(pieces.pieces(Path(str(config.path)), names, config, layout.text | set(group)))
@@ -111,8 +112,7 @@ def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarr
     else:
         draws = {name: values.reshape(-1, *values.shape[2:]) for name, values in even.items()}
         log_weight = np.zeros(len(draws["beta"]))
-    aux = [draws[number.name] for number in posterior.auxiliary]
-    x = to_sampled(posterior, layout, draws["beta"], np.stack(aux, axis=-1) if aux else None)
+    x = to_sampled(posterior, layout, draws)
     if isinstance(posterior, grouped_table.OfTable):
         others = {prior["term"]: draws[prior["term"]].ravel() for prior in posterior.other_priors()}
         x = np.concatenate([x, posterior.h_of(others)], axis=1)

@@ -1,6 +1,7 @@
 """A formula as it is typed: its two sides, and what of them are options of a table: trials, offset, log."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from flyrun.fitting import bars
@@ -15,6 +16,10 @@ _LEFT = re.compile(
     rf"\s*(?P<log>log\(\s*)?(?P<column>{_NAME})\s*\)?\s*(?:\|\s*(?:trials\(\s*)?(?P<trials>{_NAME})\s*\)?)?\s*"
 )
 _EXAMPLE = "as in 'died ~ age + C(sex)', 'log(price) ~ size' or 'hits | tries ~ dose'"
+
+
+#: by parameter of the target's distribution the options of a table that its formula says
+Formulas = dict[str, dict[str, Any]]
 
 
 class Written(NamedTuple):
@@ -67,3 +72,21 @@ def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any], tuple
         if key in table:
             raise ConfigError(f"{dashed(key)}: the formula says it; leave this out")
     return written.target, table | written.options | {"written": ("target", *written.options)}, tuple(groups)
+
+
+def parameters(texts: Sequence[str], target: str) -> Formulas:
+    """Formulas beside that of the target. Raises ConfigError in one line."""
+    given: Formulas = {}
+    for text in texts:
+        rest, groups = bars.split(text)
+        name, options = split(rest)
+        if groups:
+            raise ConfigError(
+                f"formula {text!r}: groups are fitted in the formula of {target} alone; leave {groups[0]} out"
+            )
+        if name == target or name in given:
+            raise ConfigError(f"formula {text!r}: is a second one for {name}; keep one")
+        if {"log_target", "trials"} & options.keys():
+            raise ConfigError(f"formula {text!r}: has more than {name} on the left; write {name} ~ …")
+        given[name] = options
+    return given

@@ -105,6 +105,11 @@ def draw_from(sums: Sums, posterior: Posterior, rng: np.random.Generator, n: int
     return np.column_stack([prior.mean + (away @ basis.T) * prior.sd, a])
 
 
+def place_of(posterior: Posterior) -> int:
+    """Where the log of the noise's sd is in x; of an sd that has columns, the intercept of that."""
+    return posterior.places[posterior.linear].stop - 1
+
+
 def lowest(posterior: Posterior) -> float:
     """The log of the noise's sd below which it cannot be told from 0."""
     target = posterior.rows.target

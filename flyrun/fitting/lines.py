@@ -5,7 +5,7 @@ from pathlib import Path
 from flyrun.fitting.groups.grouped_table import OfTable
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.tables.dataset import Dataset
-from flyrun.tables.layout import Column, Layout, plain
+from flyrun.tables.layout import INTERCEPT, Column, Layout, plain
 from flyrun.tables.options import Table
 
 MOST_SHOWN = 12  # columns that a fit says a line of, and levels that are named
@@ -25,6 +25,10 @@ def of_table(table: Table, dataset: Dataset, layout: Layout, posterior: Posterio
         model += f" = {others[0]} ({int((dataset.target > 0).sum()):,} rows) against {against}"
     if isinstance(posterior, OfTable):
         model += f", with {posterior.words}"
+    further = [
+        f"{name} by {', '.join(part.names[:-1]) or INTERCEPT}" for name, part in layout.parameters.items()
+    ]
+    model += f"; {'; '.join(further)}" if further else ""
     return [*shape(table, layout), *taken(layout, MOST_SHOWN), model]
 
 
@@ -32,8 +36,9 @@ def shape(table: Table, layout: Layout) -> list[str]:
     """How large a table is, and what was left out."""
     lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
     lost += f", standing for {layout.copies:,.0f}" if layout.copies != layout.rows else ""
-    columns = f"{len(layout.columns)} columns, {len(layout.names)} coefficients"
-    shape = f"{layout.rows:,} rows{lost}, {columns if layout.features else 'no columns, the intercept alone'}"
+    count = sum(len(part.names) for part in (layout, *layout.parameters.values()))
+    columns = f"{len(layout.columns)} columns, {count} coefficients"
+    shape = f"{layout.rows:,} rows{lost}, {columns if layout.columns else 'no columns, the intercept alone'}"
     shape += " a class" if layout.task == "classes" else ""
     return [f"{Path(str(table.path)).name}: {shape}", *left_out(layout)]
 

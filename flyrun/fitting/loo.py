@@ -164,7 +164,7 @@ def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray
             spread = ((rows.features @ covariance) * rows.features).sum(axis=1)
             inner = spread / np.maximum(1.0 - spread * curvatures[0][0], 0.1)
             at = (p[0] - inner * slopes[0])[:, None] + np.sqrt(inner)[:, None] * nodes
-            others = [np.full(len(nodes), value[0]) for value in p[1:]]
+            others = [value[:, None] if len(value) == len(at) else value for value in p[1:]]
             log_p[block] = logsumexp(_values(fit, rows, [at, *others]) + logs, axis=1)
         else:
             width = posterior.width

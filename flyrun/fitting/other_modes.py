@@ -144,10 +144,12 @@ def _some(posterior: Posterior, share: np.ndarray, rng: np.random.Generator) -> 
 def _starts(posterior: Posterior, at: np.ndarray) -> list[np.ndarray]:
     """Where climbs begin that other choices of outliers than a mode's lead to, (P,) each. at: the mode."""
     n, rows = posterior.width, posterior.rows
-    features, share = rows.take(slice(None)).features, leverage(posterior)
+    every = rows.take(slice(None))
+    features, share = every.features, leverage(posterior)
     residual = rows.target - rows.offset - features @ at[:n]
-    scale = math.exp(at[n])
-    off = np.abs(residual) > _OFF * scale
+    scale = math.exp(at[gaussian_noise.place_of(posterior)])
+    log_scale = posterior.predictors(every, at[None])[posterior.linear]
+    off = np.abs(residual) > _OFF * np.exp(log_scale[:, 0] if log_scale.ndim > 1 else log_scale)
     gram = _gram(posterior, slice(None)) + np.diag(scale**2 / posterior.prior.sd**2)
 
     def moved(theta: np.ndarray) -> np.ndarray:
@@ -175,7 +177,7 @@ def _starts(posterior: Posterior, at: np.ndarray) -> list[np.ndarray]:
     spread = float(np.sqrt(np.mean(residual**2)))
     for level in (spread, max(float(np.quantile(np.abs(residual), 0.1)), _NARROW * spread)):
         starts.append(at.copy())
-        starts[-1][n] = math.log(max(level, 1e-300))
+        starts[-1][gaussian_noise.place_of(posterior)] = math.log(max(level, 1e-300))
     return starts
 
 
@@ -221,7 +223,7 @@ def _distinct(posterior: Posterior, ends: list[np.ndarray], cholesky: np.ndarray
         if not np.isfinite(log_p[k]):
             break
         # rows of equal targets are fitted ever more closely as σ and ν fall: a spike, which no prior bounds
-        if not ends[k][posterior.n_coefficients] > lowest:
+        if not ends[k][gaussian_noise.place_of(posterior)] > lowest:
             continue
         if _near(ends[k], kept.modes, cholesky):
             continue

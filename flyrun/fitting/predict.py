@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ _FAR = 1e300  # linear predictors of classes beyond are as far out, and have dif
 class Fitted:
     """A finished fit. beta: (S, D) draws on the columns' own scales, or (S, K-1, D) of K classes, of even
     weight; aux: (S, A) auxiliary numbers as they were sampled, where they were; effects: of its groups, a
-    factor each, whose draws these are.
+    factor each, whose draws these are; columns: coefficients of auxiliary numbers that have columns, (S, W)
+    by name.
     """
 
     layout: Layout
@@ -42,6 +43,7 @@ class Fitted:
     beta: np.ndarray
     aux: np.ndarray
     effects: tuple[Effects, ...] = ()
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def levels(self) -> list[str]:
@@ -58,7 +60,8 @@ class Fitted:
         chosen = np.arange(draws) * there // draws
         aux = self.aux[chosen] if self.aux.size else self.aux
         effects = tuple(factor.take(chosen) for factor in self.effects)
-        return replace(self, beta=self.beta[chosen], aux=aux, effects=effects)
+        columns = {name: values[chosen] for name, values in self.columns.items()}
+        return replace(self, beta=self.beta[chosen], aux=aux, effects=effects, columns=columns)
 
     def with_new(self, groups: str, seed: int) -> Fitted:
         """Levels of groups that it has not seen are refused, or get an effect drawn by this seed, or none.
@@ -96,11 +99,16 @@ def of_draws(
     beta = draws["beta"].reshape(-1, *draws["beta"].shape[2:])
     auxiliary = model.auxiliary(len(layout.target.levels or []), 1.0)
     aux = np.empty((len(beta), 0))
+    columns = {name: draws[name].reshape(len(beta), -1) for name in layout.parameters}
     if auxiliary and all(number.name in draws for number in auxiliary):
-        aux = model.unread(np.stack([draws[number.name].ravel() for number in auxiliary], axis=-1))
+        alike = (
+            np.ones(len(beta)) if number.name in columns else draws[number.name].ravel()
+            for number in auxiliary
+        )
+        aux = model.unread(np.stack([*alike], axis=-1))
     if effects:
         beta, aux = beta[effects[0].draws], aux[effects[0].draws]
-    return Fitted(layout, link, model, settings, beta, aux, effects)
+    return Fitted(layout, link, model, settings, beta, aux, effects, columns)
 
 
 def predictions(
@@ -222,7 +230,8 @@ def _drawn(fit: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) ->
     for start in range(0, len(rows), _BLOCK):
         block = rows.iloc[start : start + _BLOCK]
         rng = np.random.default_rng([seed, (first + start) // _BLOCK])
-        at = fit, _predictor(fit, block), 1.0 if kind == "chance" else _trials(fit, block)
+        p = [_predictor(fit, block), *_others(fit, block)]
+        at = fit, p, 1.0 if kind == "chance" else _trials(fit, block)
         yield responses_at(*at, rng) if kind == "response" else means_at(*at)
 
 
@@ -234,16 +243,36 @@ def _predictor(fit: Fitted, rows: pd.DataFrame) -> np.ndarray:
     """
     features = design(rows, fit.layout)[:, : fit.beta.shape[-1]]
     eta: np.ndarray = np.einsum("s...d,nd->sn...", fit.beta, features, optimize=True)
-    for role, column in fit.layout.beside.items():
-        if role in ("offset", "exposure"):
-            values = rows[column.name].to_numpy(np.float64)
-            offset = np.log(values) if role == "exposure" else values
-            eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
+    for offset in _offsets(fit.layout, rows):
+        eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
     for effects in fit.effects:
         bar = effects.bar
         along = None if bar.slope is None else rows[bar.slope].to_numpy(np.float64)
         eta = eta + effects.of(rows[bar.group].tolist(), along)
     return eta
+
+
+def _offsets(layout: Layout, rows: pd.DataFrame) -> list[np.ndarray]:
+    """What rows add to a predictor, (N,), if anything."""
+    beside = [(role, column) for role, column in layout.beside.items() if role in ("offset", "exposure")]
+    values = [(role, rows[column.name].to_numpy(np.float64)) for role, column in beside]
+    return [np.log(column) if role == "exposure" else column for role, column in values]
+
+
+@np.errstate(all="ignore")  # as above
+def _others(fit: Fitted, rows: pd.DataFrame) -> list[np.ndarray]:
+    """Auxiliary numbers of each draw as they were sampled, (S, 1) each, or (S, N) of one that has columns."""
+    by_row = {
+        name: fit.columns[name] @ design(rows, part).T + sum(_offsets(part, rows))
+        for name, part in fit.layout.parameters.items()
+    }
+    return others_at(fit, by_row)
+
+
+def others_at(fit: Fitted, by_row: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Auxiliary numbers of each draw as they were sampled: these, (S, N) by name, and others (S, 1)."""
+    names = [number.name for number in fit.family.auxiliary(len(fit.levels), 1.0)][: fit.aux.shape[1]]
+    return [by_row.get(name, fit.aux[:, k, None]) for k, name in enumerate(names)]
 
 
 def _trials(fit: Fitted, rows: pd.DataFrame) -> np.ndarray | float:
@@ -252,8 +281,12 @@ def _trials(fit: Fitted, rows: pd.DataFrame) -> np.ndarray | float:
 
 
 @np.errstate(all="ignore")  # far out e^η overflows, and is inf
-def means_at(fit: Fitted, eta: np.ndarray, trials: np.ndarray | float) -> np.ndarray:
-    """Expected targets at linear predictors (S, n, ...): (S, n, 1), or chances of K classes, (S, n, K)."""
+def means_at(fit: Fitted, p: list[np.ndarray], trials: np.ndarray | float) -> np.ndarray:
+    """Expected targets at predictors: (S, n, 1), or chances of K classes, (S, n, K).
+
+    p: the linear predictor, (S, n, ...), then the auxiliary numbers as they were sampled.
+    """
+    eta = p[0]
     if fit.layout.task == "classes":
         eta = np.clip(np.concatenate([np.zeros_like(eta[..., :1]), eta], axis=-1), -_FAR, _FAR)
         odds = np.exp(eta - eta.max(axis=-1, keepdims=True))
@@ -276,11 +309,12 @@ def _inverse(link: str) -> Any:
 
 @np.errstate(all="ignore")  # as above
 def responses_at(
-    fit: Fitted, eta: np.ndarray, trials: np.ndarray | float, rng: np.random.Generator
+    fit: Fitted, p: list[np.ndarray], trials: np.ndarray | float, rng: np.random.Generator
 ) -> np.ndarray:
-    """New targets at linear predictors (S, n, ...), as `means_at`; of classes 1 where one is, else 0."""
+    """New targets at predictors, as of `means_at`; of classes 1 where one is, else 0."""
+    eta, *others = p
     if fit.layout.task == "classes":
-        above = np.cumsum(means_at(fit, eta, trials), axis=-1)[..., :-1]
+        above = np.cumsum(means_at(fit, p, trials), axis=-1)[..., :-1]
         drawn = (rng.random(above.shape[:2])[..., None] > above).sum(axis=-1)
         return _one_hot(np.where(np.isnan(above[..., 0]), np.nan, drawn), len(fit.levels))
     if fit.aux.shape[1] == 0 and fit.family.auxiliary(len(fit.levels), 1.0):

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.families.family import family
 from flyrun.fitting import predict
+from flyrun.fitting.rows_posterior import Posterior
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout
 
@@ -22,7 +22,9 @@ _MOST = 1e300  # means and targets beyond are shown there: sums of rows are numb
 _TAIL = 0.005  # of the targets that the distribution leaves out, at each end
 
 
-def of(dataset: Dataset, layout: Layout, model: str, draws: dict[str, np.ndarray]) -> dict[str, Any]:
+def of(
+    dataset: Dataset, posterior: Posterior, layout: Layout, draws: dict[str, np.ndarray]
+) -> dict[str, Any]:
     """Calibration and distribution, as plain values, of draws of even weight by name, (C, T, ...).
 
     calibration: by class (of two the second alone, of numbers ""), bins of rows alike in what is predicted:
@@ -30,20 +32,27 @@ def of(dataset: Dataset, layout: Layout, model: str, draws: dict[str, np.ndarray
     distribution, of numbers: edges (B + 1,), the share of rows observed between them, of new ones its mean
     and 90 % interval, (B,) each.
     """
-    rng, model_family = np.random.default_rng(_SEED), family(model)
-    fitted = predict.of_draws(layout, model_family.link, model_family, {"model": model}, draws)
+    rng, model_family = np.random.default_rng(_SEED), posterior.family
+    fitted = predict.of_draws(layout, model_family.link, model_family, {"model": model_family.name}, draws)
     fitted = fitted.thinned(min(_DRAWS, len(fitted.beta)))
     rows = _rows(dataset, rng)
     sign = dataset.target[rows, None] if dataset.folded else 1.0
     eta = np.einsum(
-        "s...d,nd->sn...", fitted.beta, _raw(dataset, layout, rows, sign)[:, : fitted.beta.shape[-1]]
+        "s...d,nd->sn...", fitted.beta, _raw(dataset.features, layout, rows, sign)[:, : fitted.beta.shape[-1]]
     )
     if dataset.offset is not None:
         offset = dataset.offset[rows] * layout.target.sd
         eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
     trials = 1.0 if dataset.trials is None else dataset.trials[rows]
-    mean = np.minimum(predict.means_at(fitted, eta, trials), _MOST)
-    new = np.minimum(predict.responses_at(fitted, eta, trials, rng), _MOST)
+    by_row = dict[str, np.ndarray]()
+    for number, its in zip(posterior.auxiliary, posterior.rows.designs, strict=False):
+        if its is not None:
+            raw = _raw(its.features, layout.parameters[number.name], rows, 1.0)
+            offset = its.take(rows).offset
+            by_row[number.name] = fitted.columns[number.name] @ raw.T + offset
+    p = [eta, *predict.others_at(fitted, by_row)]
+    mean = np.minimum(predict.means_at(fitted, p, trials), _MOST)
+    new = np.minimum(predict.responses_at(fitted, p, trials, rng), _MOST)
     seen = _observed(dataset, layout, rows, mean.shape[-1])
     named = fitted.levels or (layout.target.levels or [""])[1:] or [""]
     several = zip(named, *(np.moveaxis(values, -1, 0) for values in (mean, new, seen)), strict=True)
@@ -69,9 +78,9 @@ def _rows(dataset: Dataset, rng: np.random.Generator) -> np.ndarray:
     return np.searchsorted(last, chosen, side="right")
 
 
-def _raw(dataset: Dataset, layout: Layout, rows: np.ndarray, sign: np.ndarray | float) -> np.ndarray:
-    """Features on the columns' own scales, (n, D), ones last."""
-    features = dataset.features[rows].astype(np.float64) * sign
+def _raw(features: np.ndarray, layout: Layout, rows: np.ndarray, sign: np.ndarray | float) -> np.ndarray:
+    """Features of some rows on the columns' own scales, (n, D), ones last, of all (N, D)."""
+    features = features[rows].astype(np.float64) * sign
     columns = [column for column in layout.features for _ in column.encoded]
     for d, column in enumerate(columns):
         if column.levels is None:

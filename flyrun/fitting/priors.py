@@ -16,7 +16,7 @@ import numpy as np
 
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import did_you_mean, listing, quoted
-from flyrun.tables.layout import INTERCEPT, Layout
+from flyrun.tables.layout import INTERCEPT, Column, Layout
 
 if TYPE_CHECKING:
     from flyrun.fitting.rows_posterior import Posterior
@@ -75,7 +75,6 @@ def priors(layout: Layout, given: Sequence[Typed], scale: float, intercept: bool
     factor = layout.target.sd / steps  # a coefficient per unit of its column, of one of a standardised column
     shift = np.zeros(len(steps))
     shift[-1] = layout.target.mean
-    standardised = [c.levels is None and c.sd != c.high - c.low for c in columns] + [False]
     # a coefficient of a class is told against the first class's, whose prior is the same
     contrast = math.sqrt(2.0) if layout.task == "classes" else 1.0
     mean, sd = np.zeros(len(steps)), np.full(len(steps), float(scale))
@@ -93,14 +92,16 @@ def priors(layout: Layout, given: Sequence[Typed], scale: float, intercept: bool
             chosen[d] = prior
             mean[d], sd[d] = (prior.mean - shift[d]) / factor[d], prior.sd / factor[d] / contrast
     table = [
-        {
-            "term": names[d],
-            "prior": _normal(mean[d] * factor[d] + shift[d], contrast * sd[d] * factor[d]),
-            "sd": contrast * sd[d] * factor[d],
-            "per_sd": contrast * sd[d] * layout.target.sd if standardised[d] else None,
-        }
-        for d in (*range(len(names))[len(columns) :], *range(len(columns)))
+        _row(
+            names[d],
+            column,
+            mean[d] * factor[d] + shift[d],
+            contrast * sd[d] * factor[d],
+            contrast * sd[d] * layout.target.sd,
+        )
+        for d, column in enumerate([*columns, Column(INTERCEPT, levels=[])][: len(names)])
     ]
+    table = [table[d] for d in (*range(len(names))[len(columns) :], *range(len(columns)))]
     return Priors(mean[: len(names)], sd[: len(names)], table)
 
 
@@ -113,8 +114,22 @@ def auxiliary(posterior: "Posterior", layout: Layout) -> list[dict[str, Any]]:
         prior = number.prior
         if k == 0 and posterior.family.link == "identity" and isinstance(prior, LogGamma):
             prior = prior._replace(rate=prior.rate / layout.target.sd)  # of noise, in units of the target
-        table.append({"term": number.name, "prior": f"{prior} {number.of}".rstrip()})
+        part = layout.parameters.get(number.name)
+        if part is None:
+            table.append({"term": number.name, "prior": f"{prior} {number.of}".rstrip()})
+            continue
+        of = number.name if isinstance(prior, LogGamma) else number.of
+        table.append({"term": f"{number.name}[{INTERCEPT}]", "prior": f"{prior} of {of}".rstrip()})
+        columns = [column for column in part.features for _ in column.encoded]
+        for name, column, slope in zip(part.names, columns, posterior.slopes[k], strict=False):
+            table.append(_row(f"{number.name}[{name}]", column, 0.0, slope.sd / column.sd, slope.sd))
     return table + posterior.other_priors()
+
+
+def _row(term: str, column: Column, mean: float, sd: float, per_sd: float) -> dict[str, Any]:
+    """What people read of a normal prior of a column's coefficient."""
+    standardised = column.levels is None and column.sd != column.high - column.low
+    return {"term": term, "prior": _normal(mean, sd), "sd": sd, "per_sd": per_sd if standardised else None}
 
 
 def lines(table: Sequence[dict[str, Any]], most: int | None = None) -> list[str]:
@@ -123,7 +138,8 @@ def lines(table: Sequence[dict[str, Any]], most: int | None = None) -> list[str]
     wide = [max(len(str(row[key])) for row in shown) for key in ("term", "prior")]
     rows = ["priors, per unit of a column:"]
     for row in shown:
-        sd = "where numbers are at their means" if row["term"] == INTERCEPT else ""
+        at_means = row["term"] == INTERCEPT or row["term"].endswith(f"[{INTERCEPT}]")
+        sd = "where numbers are at their means" if at_means else ""
         sd = f"sd {per_sd:.4g} per sd of the column" if (per_sd := row.get("per_sd")) else sd
         rows.append(f"  {row['term']:<{wide[0]}}  {row['prior']:<{wide[1]}}  {sd}".rstrip())
     if more := len(table) - len(shown):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyrun.fitting import comparisons, engine, finished, loo, predict, priors, ratios, stored
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.formula_sides import merged
+from flyrun.fitting.formula_sides import merged, parameters
 from flyrun.fitting.groups import stored_effects
 from flyrun.fitting.request import ELSEWHERE, LISTS, Budget, Clock, Request
 from flyrun.fitting.scan import many_files
@@ -29,7 +29,7 @@ _ROWS = 12  # of a summary that is shown where a Fit is
 
 def fit(
     data: object,
-    target: str,
+    target: str | Sequence[str] | Mapping[str, str],
     *,
     model: str | None = None,
     priors: Mapping[str, str] | None = None,
@@ -43,7 +43,8 @@ def fit(
     """Draw from the exact posterior of a regression, as `flyrun fit` does.
 
     data: a frame of pandas, polars or Arrow, or a file's name. target: the column to explain, or a formula,
-    as "died ~ age * C(sex) + (1 | clinic)". model: by the target, if not given.
+    as "died ~ age * C(sex) + (1 | clinic)"; several, the target's first, explain further parameters, as
+    ["y ~ x", "sigma ~ x"] or {"y": "x", "sigma": "x"}. model: by the target, if not given.
     priors: by term, as {"age": "normal(0, 1)"}, per unit of its column. prior_scale: sd of the other
     coefficients' priors, per sd of a column. budget: seconds for chains, where weighted draws do not serve.
     name: of the folder in results_dir/runs that keeps draws and report; without one they go as the Fit goes.
@@ -59,6 +60,9 @@ def fit(
         results_dir, name = folder.name, "fit"
     settings = _settings(table)
     groups: tuple[Bar, ...] = ()
+    if isinstance(target, Mapping):
+        target = [f"{left} ~ {right}" for left, right in target.items()]
+    target, *further = [target] if isinstance(target, str) else target
     if "~" in target:
         target, settings, groups = merged(target, settings)
     with _named(data) as file:
@@ -74,6 +78,7 @@ def fit(
             results_dir=results_dir,
             fresh=fresh,
             groups=groups,
+            formulas=parameters(further, target),
         )
         answer = _answer(request)
     fitted = Fit(stored.write(answer), data, folder)

@@ -5,7 +5,7 @@ from typing import Any
 
 from flyrun.families.family import Family, family
 from flyrun.families.options import for_tables
-from flyrun.fitting import lines, priors, ratios, table_posterior
+from flyrun.fitting import lines, parameters, priors, ratios, table_posterior
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
@@ -51,20 +51,34 @@ class Question:
 
 def of(request: Request) -> Question:
     """The question of a request for one table. Raises DataError or ConfigError in one line."""
-    dataset = loading.load(request.typed_table)
-    layout = Layout.from_dict(dataset.info["layout"])
-    # all that follows reads the same
-    table = replace(request.typed_table, task=dataset.task, sha256=dataset.sha256)
-    model_family = family(model_of(request, dataset.task))
-    posterior = table_posterior.posterior_of(dataset, model_family, priors_of(request, layout))
+    table, dataset, layout, posterior = _ungrouped(request)
     if request.exp:
-        ratios.name_of(model_family.link, layout.target.name, layout.log_target)
+        ratios.name_of(posterior.family.link, layout.target.name, layout.log_target)
     if request.groups:
         with loader.unchanged(table):
             posterior = grouped_table.posterior_of(table, dataset, layout, posterior, request.groups)
     return Question(
         request, table, layout, posterior, lines.of_table(table, dataset, layout, posterior), dataset
     )
+
+
+def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior]:
+    """A table, what it holds, and its posterior without effects of groups. Errors: as of `of`."""
+    if request.groups:
+        parameters.refuse_groups(request.formulas, request.groups[0])
+    asked = parameters.complete(request.typed_table, request.formulas)
+    dataset = loading.load(asked)
+    layout = Layout.from_dict(dataset.info["layout"])
+    # all that follows reads the same
+    table = replace(asked, task=dataset.task, sha256=dataset.sha256)
+    model_family = family(model_of(request, dataset.task))
+    parameters.refuse_unknown(request.formulas, model_family, dataset.n_classes)
+    datasets = parameters.load(table, request.formulas, dataset)
+    layout = parameters.described(layout, datasets)
+    numbers = model_family.auxiliary(dataset.n_classes, 1.0)
+    further = parameters.further(numbers, datasets, layout, request.prior_scale)
+    posterior = table_posterior.posterior_of(dataset, model_family, priors_of(request, layout), further)
+    return table, dataset, layout, posterior
 
 
 def priors_of(request: Request, layout: Layout) -> priors.Priors:
@@ -83,6 +97,7 @@ def settings(request: Request, table: Table, model_family: Family) -> dict[str, 
     dataset = table.settings() | {"sha256": table.sha256}
     options: dict[str, Any] = {"dataset": dataset, "model": model_family.name}
     options |= {"prior_scale": request.prior_scale, "prior": [str(prior) for prior in request.priors]}
+    options |= {"formulas": request.formulas} if request.formulas else {}
     return options | ({"groups": [str(bar) for bar in request.groups]} if request.groups else {})
 
 
@@ -93,9 +108,7 @@ def look(request: Request) -> list[str]:
         raise ConfigError(
             f"--check: looks at one file, and {request.file} names several; name one, as {quoted(first)}"
         )
-    dataset = loading.load(table := request.typed_table)
-    layout = Layout.from_dict(dataset.info["layout"])
-    table = replace(table, task=dataset.task, sha256=dataset.sha256)
+    table, dataset, layout, posterior = _ungrouped(request)
     note = f"for {model_of(request, dataset.task)}; --check fits nothing"
-    prior_lines = priors.lines(priors_of(request, layout).table)
-    return [*lines.shape(table, layout), *lines.taken(layout), *prior_lines, note]
+    table_of_priors = [*priors_of(request, layout).table, *priors.auxiliary(posterior, layout)]
+    return [*lines.shape(table, layout), *lines.taken(layout), *priors.lines(table_of_priors), note]

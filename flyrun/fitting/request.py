@@ -77,7 +77,7 @@ class Request:
     """One command line. words: as typed, without --fresh and the output, for the command that goes on.
 
     typed: settings by key, of dataset, of executor, where many files are scanned, or model; each has `key`,
-    `group`, `value` and `text`, as it was typed.
+    `group`, `value` and `text`, as it was typed. formulas: of further parameters, as of parameters.py.
     """
 
     file: str
@@ -97,6 +97,7 @@ class Request:
     folds: int | None = None
     typed: dict[str, Any] = field(default_factory=dict)
     groups: tuple[Bar, ...] = ()
+    formulas: dict[str, dict[str, Any]] = field(default_factory=dict)
     words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """The posterior of a table's coefficients and auxiliary numbers: density and derivatives, by blocks of rows.
 
-x, (P,), holds the coefficients of each linear predictor in turn, then the auxiliary numbers without bounds.
+x, (P,), holds the coefficients of each linear predictor in turn, then the auxiliary numbers without bounds;
+of one that has columns its coefficients, the intercept last.
 Every density of a row that is looked at is counted: `queries`.
 """
 
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flyrun.families.family import Auxiliary, Family
+from flyrun.families.family import Auxiliary, Family, Normal
 from flyrun.ground.children import cores
 from flyrun.ground.threads import in_order
 
@@ -22,10 +23,24 @@ _ROWS = 8_192  # of a block where derivatives are wanted
 
 
 @dataclass(frozen=True)
+class Design:
+    """What an auxiliary number is linear in. features: (N, W), ones last; offset: (N,) or one number."""
+
+    features: np.ndarray
+    offset: np.ndarray | float = 0.0
+
+    def take(self, which: slice | np.ndarray) -> "Design":
+        """Of some rows, by a slice or (n,), features as float64."""
+        offset = self.offset[which] if isinstance(self.offset, np.ndarray) else self.offset
+        return Design(self.features[which].astype(np.float64, copy=False), offset)
+
+
+@dataclass(frozen=True)
 class Rows:
     """Rows of a table. features: (N, D), float32 or float64; target: y, (N,).
 
     trials, offset, weights: (N,) or one number for all rows. weights: how often a row is there.
+    designs: of each auxiliary number, None of one that is alike for all rows; none where all are.
     """
 
     features: np.ndarray
@@ -33,6 +48,7 @@ class Rows:
     trials: Any = 1.0
     offset: Any = 0.0
     weights: Any = 1.0
+    designs: tuple[Design | None, ...] = ()
 
     def __len__(self) -> int:
         """N."""
@@ -40,11 +56,13 @@ class Rows:
 
     def take(self, which: slice | np.ndarray) -> "Rows":
         """Some of them, by a slice or (n,), features as float64."""
-        others = (
+        target, trials, offset, weights = (
             value[which] if np.ndim(value) else value
             for value in (self.target, self.trials, self.offset, self.weights)
         )
-        return Rows(self.features[which].astype(np.float64, copy=False), *others)
+        designs = tuple(design and design.take(which) for design in self.designs)
+        features = self.features[which].astype(np.float64, copy=False)
+        return Rows(features, target, trials, offset, weights, designs)
 
     def whole(self, name: str) -> np.ndarray:
         """trials, offset or weights of all rows, (N,)."""
@@ -93,7 +111,11 @@ class Expansion:
 
 @dataclass
 class Posterior:
-    """Of rows under a family and priors. levels: of the target, 0 of numbers; auxiliary: their priors."""
+    """Of rows under a family and priors. levels: of the target, 0 of numbers; auxiliary: their priors.
+
+    slopes: of each auxiliary number that has columns the priors of their coefficients, all but the intercept,
+    whose prior is the number's; places: where each predictor's numbers are in x.
+    """
 
     family: Family
     rows: Rows
@@ -101,6 +123,7 @@ class Posterior:
     levels: int = 0
     sd: float = 1.0
     queries: int = 0
+    slopes: tuple[tuple[Normal, ...], ...] = ()
     auxiliary: tuple[Auxiliary, ...] = field(init=False)
     _counting: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
@@ -110,18 +133,45 @@ class Posterior:
         self.linear = self.family.linear(self.levels)
         self.width = self.rows.features.shape[1]
         self.n_coefficients = self.linear * self.width
-        self.size = self.n_coefficients + len(self.auxiliary)
+        designs = self.rows.designs or (None,) * len(self.auxiliary)
+        widths = [self.width] * self.linear + [1 if its is None else its.features.shape[1] for its in designs]
+        ends = np.cumsum(widths).tolist()
+        self.places = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
+        self.size = ends[-1]
+        # the prior of an auxiliary number is its intercept's, the last of its own
+        self.singles = [
+            (place.stop - 1, number.prior)
+            for place, number in zip(self.places[self.linear :], self.auxiliary, strict=True)
+        ]
+        for place, priors in zip(self.places[self.linear :], self.slopes, strict=False):
+            self.singles += [(place.start + d, prior) for d, prior in enumerate(priors)]
         self._alike = _alike(self.rows) if self.family.alone_derivatives else None
 
     def predictors(self, rows: Rows, x: np.ndarray) -> list[np.ndarray]:
         """Of rows as `take` gives them at x (S, P): K arrays, of linear ones (n, S), of others (S,)."""
         offset = rows.offset[:, None] if np.ndim(rows.offset) else rows.offset
-        blocks = (x[:, k * self.width : (k + 1) * self.width] for k in range(self.linear))
-        return [rows.features @ block.T + offset for block in blocks] + self.auxiliaries(x)
+        blocks = (x[:, place] for place in self.places[: self.linear])
+        others = self.auxiliaries(x)
+        for k, design in enumerate(rows.designs):
+            if design is not None:
+                eta = design.features @ x[:, self.places[self.linear + k]].T
+                others[k] = eta + as_column(design.offset)
+        return [rows.features @ block.T + offset for block in blocks] + others
+
+    def predictors_each(self, rows: Rows, x: np.ndarray) -> list[np.ndarray]:
+        """Of rows as `take` gives them each at its row of x (n, P): K arrays (n,)."""
+        designs = [Design(rows.features, rows.offset)] * self.linear + list(rows.designs)
+        designs += [None] * (len(self.places) - len(designs))  # type: ignore[list-item]
+        return [
+            x[:, place.start]
+            if design is None
+            else np.einsum("nd,nd->n", design.features, x[:, place]) + design.offset
+            for place, design in zip(self.places, designs, strict=True)
+        ]
 
     def auxiliaries(self, x: np.ndarray) -> list[np.ndarray]:
-        """The auxiliary numbers in x (S, P), (S,) each."""
-        return list(x[:, self.n_coefficients :].T)
+        """The auxiliary numbers in x (S, P), (S,) each; of one that has columns its intercept."""
+        return [x[:, place.stop - 1] for place in self.places[self.linear :]]
 
     def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """What x (..., P) holds beside these two, as people read it, (...) each by name: here nothing."""
@@ -141,17 +191,16 @@ class Posterior:
 
     def thinned(self, step: int) -> "Posterior":
         """Of every so many-th row alone."""
-        return Posterior(
-            self.family, self.rows.take(slice(None, None, step)), self.prior, self.levels, self.sd
-        )
+        rows = self.rows.take(slice(None, None, step))
+        return Posterior(self.family, rows, self.prior, self.levels, self.sd, slopes=self.slopes)
 
     # -- values --------------------------------------------------------------------------------------------
 
     def log_prior(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P)."""
         total = self.prior.log_density(x[:, : self.n_coefficients])
-        for number, a in zip(self.auxiliary, self.auxiliaries(x), strict=True):
-            total = total + number.prior.log_density(a)
+        for place, prior in self.singles:
+            total = total + prior.log_density(x[:, place])
         return total
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
@@ -198,8 +247,8 @@ class Posterior:
         n = self.n_coefficients
         total, slope = self.log_prior(x), np.empty(x.shape)
         slope[:, :n] = self.prior.derivatives(x[:, :n])[0]
-        for j, number in enumerate(self.auxiliary):
-            slope[:, n + j] = number.prior.derivatives(x[:, n + j])[0]
+        for place, prior in self.singles:
+            slope[:, place] = prior.derivatives(x[:, place])[0]
         with np.errstate(all="ignore"):
             for block in self.blocks(max(64, _NUMBERS // len(x))):
                 rows = self.rows.take(block)
@@ -208,8 +257,9 @@ class Posterior:
                 total += (weights * self.family.log_density(y, trials, p)).sum(axis=0)
                 for j, each in enumerate(self._slopes(y, trials, p)):
                     whole = np.broadcast_to(weights * each, (len(rows), len(x)))
-                    slope[:, self._place(j)] += (
-                        whole.T @ rows.features if j < self.linear else whole.sum(axis=0)[:, None]
+                    columns = self._columns(rows, j)
+                    slope[:, self.places[j]] += (
+                        whole.sum(axis=0)[:, None] if columns is None else whole.T @ columns
                     )
             if self._alike is not None:
                 y, trials, weights = (value[:, None] for value in self._alike)
@@ -274,18 +324,13 @@ class Posterior:
             slopes, curvatures = self.family.derivatives(rows.target, rows.trials, p)
         n = len(rows)
         for j in range(len(p)):
-            whole = np.broadcast_to(rows.weights * slopes[j], (n,))
-            at = self._place(j)
-            slope[at] = whole @ rows.features if j < self.linear else whole.sum()
+            whole, columns = np.broadcast_to(rows.weights * slopes[j], (n,)), self._columns(rows, j)
+            at = self.places[j]
+            slope[at] = whole.sum() if columns is None else whole @ columns
             for k in range(j, len(p)):
                 row_curvature = np.broadcast_to(rows.weights * curvatures[j][k], (n,))
-                if k < self.linear:
-                    part = rows.features.T @ (rows.features * row_curvature[:, None])
-                elif j < self.linear:
-                    part = (row_curvature @ rows.features)[:, None]
-                else:
-                    part = np.full((1, 1), row_curvature.sum())
-                curvature[at, self._place(k)] = part
+                part = _between(columns, row_curvature, self._columns(rows, k))
+                curvature[at, self.places[k]] = part
         return Expansion(x, value, slope, curvature)
 
     def prior_at(self, x: np.ndarray) -> Expansion:
@@ -293,15 +338,16 @@ class Posterior:
         slope, curvature = np.empty(self.size), np.empty(self.size)
         n = self.n_coefficients
         slope[:n], curvature[:n] = self.prior.derivatives(x[:n])
-        for j, number in enumerate(self.auxiliary):
-            slope[n + j], curvature[n + j] = number.prior.derivatives(x[n + j])
+        for place, prior in self.singles:
+            slope[place], curvature[place] = prior.derivatives(x[place])
         return Expansion(x, float(self.log_prior(x[None])[0]), slope, np.diag(curvature))
 
-    def _place(self, k: int) -> slice:
-        """Where the k-th predictor's numbers are in x."""
+    def _columns(self, rows: Rows, k: int) -> np.ndarray | None:
+        """What the k-th predictor of rows is linear in, (n, W); None of a number that is alike for all."""
         if k < self.linear:
-            return slice(k * self.width, (k + 1) * self.width)
-        return slice(self.n_coefficients + k - self.linear, self.n_coefficients + k - self.linear + 1)
+            return rows.features
+        design = rows.designs[k - self.linear] if rows.designs else None
+        return None if design is None else design.features
 
     def start(self) -> np.ndarray:
         """Where a search for the mode begins, (P,): the intercept, or cutpoints, as if no column mattered."""
@@ -314,13 +360,20 @@ class Posterior:
         x = np.zeros(self.size)
         if self.family.intercept:
             x[np.arange(self.linear) * self.width + self.width - 1] = p[: self.linear]
-        x[self.n_coefficients :] = p[self.linear :]
+        x[[place.stop - 1 for place in self.places[self.linear :]]] = p[self.linear :]
         return x
 
 
 def as_column(value: Any) -> Any:
     """A number, or one a row as (n, 1)."""
     return value[:, None] if np.ndim(value) else value
+
+
+def _between(a: np.ndarray | None, weights: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+    """aᵀ·diag(weights)·b, of columns (n, ·) or, where None, the column of ones; weights: (n,)."""
+    if a is None:
+        return np.full((1, 1), weights.sum()) if b is None else (weights @ b)[None]
+    return (weights @ a)[:, None] if b is None else a.T @ (b * weights[:, None])
 
 
 def _alike(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

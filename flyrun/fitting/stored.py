@@ -26,6 +26,7 @@ from flyrun.tables.layout import Layout
 from flyrun.tables.options import Table
 
 FIT = "fit.json"  # what a fit found
+_OF = "column_of_"  # and a variable's name: its axis
 GROUPS = "groups.csv"  # groups' effects, all levels of all factors
 #: draws by name
 Draws = dict[str, np.ndarray]
@@ -154,7 +155,7 @@ def _predictive(answer: Answer) -> dict[str, Any]:
     of = answer.question
     if of.dataset is None or answer.groups:
         return {}
-    return predictive_checks.of(of.dataset, of.layout, of.family.name, answer.even)
+    return predictive_checks.of(of.dataset, of.posterior, of.layout, answer.even)
 
 
 def _write_draws(
@@ -172,6 +173,7 @@ def _write_draws(
     own: dict[str, Any] = {"coefficient": layout.names[: even["beta"].shape[-1]]}
     if even["beta"].ndim == 4:
         own = {"class": (layout.target.levels or [])[1:]} | own
+    own |= {f"{_OF}{name}": its.names for name, its in layout.parameters.items()}
     chains, length = even["beta"].shape[:2]
     groups = {"posterior": ({"chain": range(chains), "draw": range(length)} | own, even)}
     if weighted:
@@ -191,8 +193,13 @@ def _write(path: Path, attrs: dict[str, Any], groups: dict[str, tuple[dict, dict
 
 
 def _write_group(group: h5py.Group, axes: dict[str, Any], variables: dict[str, np.ndarray]) -> None:
-    """Variables over as many of these axes as they have, the first ones; each axis with its values."""
+    """Variables over as many of these axes as they have, the first ones, but last over one called for them if
+    there is one; each axis with its values.
+    """
     for name, along in axes.items():
         netcdf.dimension(group, name, along)
+    shared = tuple(name for name in axes if not name.startswith(_OF))
     for name, values in variables.items():
-        netcdf.variable(group, name, tuple(axes)[: values.ndim], values.dtype)[:] = values
+        axis = f"{_OF}{name}"
+        along = (*shared[: values.ndim - 1], axis) if axis in axes else shared[: values.ndim]
+        netcdf.variable(group, name, along, values.dtype)[:] = values

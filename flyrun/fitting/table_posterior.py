@@ -3,6 +3,7 @@
 import numpy as np
 
 from flyrun.families.family import Family
+from flyrun.fitting.parameters import NONE, Further
 from flyrun.fitting.priors import Priors
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.ground.errors import ConfigError
@@ -20,14 +21,14 @@ def refuse_many(n_params: int) -> None:
         )
 
 
-def posterior_of(dataset: Dataset, family: Family, priors: Priors) -> Posterior:
+def posterior_of(dataset: Dataset, family: Family, priors: Priors, further: Further = NONE) -> Posterior:
     """The posterior of a table's rows under a family, with these priors of what people read of it.
 
-    Raises ConfigError for too many coefficients.
+    further: what explains its other parameters. Raises ConfigError for too many coefficients.
     """
     levels = dataset.n_classes
     linear = family.linear(levels)
-    refuse_many(linear * dataset.features.shape[1])
+    refuse_many(linear * dataset.features.shape[1] + sum(map(len, further.slopes)))
     target, offset = dataset.target, dataset.offset
     if dataset.task == "binary":
         # a folded row holds the sign of its target: it succeeds with the chance of its margin
@@ -39,8 +40,11 @@ def posterior_of(dataset: Dataset, family: Family, priors: Priors) -> Posterior:
         1.0 if dataset.trials is None else dataset.trials,
         0.0 if offset is None else offset,
         1.0 if dataset.weights is None else dataset.weights,
+        further.designs,
     )
-    return Posterior(family, rows, coefficient_prior(family, levels, priors), levels)
+    its = family.in_one_part(levels) if further.designs else family
+    prior = coefficient_prior(family, levels, priors)
+    return Posterior(its, rows, prior, levels, slopes=further.slopes)
 
 
 def coefficient_prior(family: Family, levels: int, priors: Priors) -> CoefficientPrior:

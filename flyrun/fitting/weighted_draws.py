@@ -124,7 +124,9 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
     shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
     share, missed = np.zeros(1), ""
     if posterior.family.outliers:
-        gaussian_noise.refuse_unbounded(posterior, at, posterior.n_coefficients, posterior.log_density)
+        gaussian_noise.refuse_unbounded(
+            posterior, at, gaussian_noise.place_of(posterior), posterior.log_density
+        )
         share = other_modes.leverage(posterior)
         several = other_modes.several(posterior, at, shape, share, rng, spent)
         if len(several.parts) > 1:
@@ -356,12 +358,7 @@ def _remainders(posterior: Posterior, at: np.ndarray, picked: np.ndarray, x: np.
     """Log likelihoods (m,) of picked rows at x (m, P), a row of it each, beyond second order about `at`."""
     rows = posterior.rows.take(picked)
     centre = [eta[:, 0] if eta.ndim > 1 else eta[0] for eta in posterior.predictors(rows, at[None])]
-    width = posterior.width
-    there: list[np.ndarray] = []
-    for k in range(posterior.linear):
-        eta = np.einsum("nd,nd->n", rows.features, x[:, k * width : (k + 1) * width])
-        there.append(eta + rows.offset)
-    there += posterior.auxiliaries(x)
+    there = posterior.predictors_each(rows, x)
     slopes, curvatures = posterior.row_derivatives(rows, centre)
     left = posterior.of_rows(rows, there) - posterior.of_rows(rows, centre)
     return left - _second_order(slopes, curvatures, centre, there)

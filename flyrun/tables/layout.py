@@ -63,7 +63,8 @@ class Layout:
     columns left out, for they have no name and count the rows; beside: columns that are no features, by role;
     copies: how many rows its rows stand for; ones: the number in the column of ones.
     formula: the right side of one, whose matrix's columns are the features; sources: the columns that it
-    names; state: what its functions know of the whole table; log_target: the target's log is explained."""
+    names; state: what its functions know of the whole table; log_target: the target's log is explained.
+    parameters: by name the layout of what explains a further parameter of the target's distribution."""
 
     task: str
     target: Column
@@ -78,6 +79,7 @@ class Layout:
     sources: list[Column] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     log_target: bool = False
+    parameters: dict[str, "Layout"] = field(default_factory=dict)
 
     @property
     def domain(self) -> Domain:
@@ -86,8 +88,13 @@ class Layout:
 
     @property
     def columns(self) -> list[Column]:
-        """What is read to explain the target: the features, or what a formula names."""
-        return self.features if self.formula is None else self.sources
+        """What is read to explain the target: the features, or what formulas name."""
+        columns = {
+            column.name: column for column in (self.features if self.formula is None else self.sources)
+        }
+        for part in self.parameters.values():
+            columns |= {column.name: column for column in part.columns}
+        return list(columns.values())
 
     @property
     def explained(self) -> str:
@@ -110,6 +117,6 @@ class Layout:
         target, features = Column(**values["target"]), [Column(**column) for column in values["features"]]
         sources = [Column(**column) for column in values.get("sources", ())]
         beside = {role: Column(**column) for role, column in values["beside"].items()}
-        return Layout(
-            **{**values, "target": target, "features": features, "beside": beside, "sources": sources}
-        )
+        parameters = {name: Layout.from_dict(part) for name, part in values.get("parameters", {}).items()}
+        changed = {"target": target, "features": features, "beside": beside, "sources": sources}
+        return Layout(**{**values, **changed, "parameters": parameters})

@@ -19,8 +19,14 @@ _MOST_SHOWN = 12
 
 def needed(layout: Layout) -> list[str]:
     """Columns that rows must have for a prediction: what explains the target, offset, exposure, trials."""
-    beside = [column.name for role, column in layout.beside.items() if role != "weights"]
+    beside = [column.name for role, column in _beside(layout)]
     return list(dict.fromkeys([*(column.name for column in layout.columns), *beside]))
+
+
+def _beside(layout: Layout) -> list[tuple[str, Column]]:
+    """The columns that a prediction needs beside those that explain, each with its role."""
+    layouts = [layout, *layout.parameters.values()]
+    return [pair for part in layouts for pair in part.beside.items() if pair[0] != "weights"]
 
 
 def lacking(layout: Layout, known: list[str], what: str, further: Sequence[str] = ()) -> None:
@@ -42,9 +48,7 @@ def checked(
     lacking(layout, [str(name) for name in frame.columns], what, further)
     columns = {column.name: _checked(frame[column.name], column, what, place) for column in layout.columns}
     columns |= {name: words(_filled(frame[name], what, place)) for name in further}
-    for role, column in layout.beside.items():
-        if role == "weights":
-            continue
+    for role, column in _beside(layout):
         values = columns[column.name] = _checked(frame[column.name], Column(column.name), what, place)
         if role != "offset" and (refusal := domains.BESIDE[role].refusal(values.to_numpy())):
             at, rule = refusal

@@ -47,6 +47,7 @@ class Table(Rows):
         "number in the column of ones: one prior for all is so many times wider for the intercept",
         above=0,
     )
+    complete: tuple[str, ...] = setting((), "further columns that a row must have a value in, if any")
     missing: Literal["refuse", "drop"] = setting(
         "refuse", "drop: leave out, and count, rows that lack a value"
     )
@@ -117,7 +118,7 @@ class Table(Rows):
         unused = dict.fromkeys((*ROLES, "formula", "where")) | {"ones": 1.0, "log_target": False}
         found = super().settings()
         unsaid = {"sha256", *(key for key, value in unused.items() if found[key] == value)}
-        unsaid |= set() if self.order else {"order"}
+        unsaid |= {key for key in ("order", "complete") if not getattr(self, key)}
         return {key: value for key, value in found.items() if key not in unsaid}
 
     def say(self, key: str, value: str | None = None) -> str:

@@ -45,7 +45,7 @@ class Reading:
                 raise ConfigError(
                     f"formula {config.formula!r} names {name}, which is the {config.role(name)}"
                 )
-        used = [*self.features, *config.beside.values(), self.target]
+        used = list(dict.fromkeys([*self.features, *config.beside.values(), self.target, *config.complete]))
         read = functools.partial(pieces.pieces, path, used, config)
         self._spelled = lambda names: pieces.pieces(path, sorted(names), config, names)
         self._kept = Kept(read, pays=is_csv(path))  # others are read as quickly as memory is filled
@@ -119,7 +119,7 @@ def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
     if config.target is None:
         raise DataError(f"dataset.target=null: name the column to explain; {path} has {_some(known)}")
     asked = {"features": config.features or (), "drop": config.drop}
-    asked |= {"categorical": config.categorical, "numeric": config.numeric}
+    asked |= {"categorical": config.categorical, "numeric": config.numeric, "complete": config.complete}
     asked |= {"where": (config.where.partition("=")[0],)} if config.where else {}
     aside = {"target": (config.target,)} | {role: (name,) for role, name in config.beside.items()}
     for key, names in (*aside.items(), *asked.items()):

@@ -18,7 +18,7 @@ def checked(model, prior_scale=2.5, **columns):
         request = Request(name, "y", model=model, table=table, prior_scale=prior_scale)
         asked = question.of(request)
     made = engine.by_weights(asked, engine.draw(asked.posterior))
-    return predictive_checks.of(asked.dataset, asked.layout, model, made.even)
+    return predictive_checks.of(asked.dataset, asked.posterior, asked.layout, made.even)
 
 
 def outside(told):

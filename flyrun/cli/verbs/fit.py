@@ -14,7 +14,7 @@ from flyrun.experiments.config.arm import GROUPS
 from flyrun.families.options import for_tables
 from flyrun.fitting import piped
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.formula_sides import merged
+from flyrun.fitting.formula_sides import merged, parameters
 from flyrun.fitting.priors import typed
 from flyrun.fitting.request import LISTS, UNITS, Budget, Clock, Request
 from flyrun.ground.errors import ConfigError, FlyrunError
@@ -69,6 +69,9 @@ def parse(arguments: Sequence[str]) -> Request:
             raise
         file = next((word for word in arguments if not word.startswith("-")), "FILE")
         raise ConfigError(f"--target: a value is missing; {_with_target(file, '')}") from error
+    given.formula, *further = given.formulas or [None]
+    if plain := next((word for word in further if "~" not in masked(word)), None):
+        raise ConfigError(f"fit: {plain} is one word too many{VERB.too_many}; see `flyrun fit --help`")
     if given.formula is not None and not Path(given.file).exists() and Path(given.formula).is_file():
         raise ConfigError(f"fit: {given.file} is no file; {_turned(given.formula, given.file)}")
     if given.file == piped.STDIN:
@@ -97,6 +100,7 @@ def parse(arguments: Sequence[str]) -> Request:
     groups: tuple[Bar, ...] = ()
     if given.formula is not None:
         target, table, groups = merged(given.formula, table)
+    formulas = parameters(further, target)
     if given.by is not None and given.check:
         raise ConfigError("--by: --check looks at all rows together; leave one of the two out")
     same = (
@@ -120,6 +124,7 @@ def parse(arguments: Sequence[str]) -> Request:
         priors=tuple(given.prior),
         typed=_settings(given.settings),
         groups=groups,
+        formulas=formulas,
         words=tuple(word for word in arguments if word != "--fresh"),
     )
 
@@ -236,7 +241,7 @@ VERB = Verb(
     "fit a regression to a table of your own, exactly",
     run,
     raw=True,
-    usage="FILE FORMULA | FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]",
+    usage="FILE FORMULA ... | FILE --target COLUMN [OPTION ...] [KEY=VALUE ...]",
     about="Draws from a regression's exact posterior.",
     examples=(f"flyrun fit {_sample()} --target diagnosis --features radius,texture",),
     too_many=" (a formula stands in quotes: 'died ~ age + sex')",
@@ -263,11 +268,11 @@ VERB.takes(
     help=".csv, .tsv, .csv.gz, .npz, .parquet, .feather, or - for CSV from stdin",
 )
 VERB.takes(
-    "formula",
+    "formulas",
     metavar="FORMULA",
     type=str,
-    nargs="?",
-    help="as 'died ~ age * C(sex) + bs(dose, df=4)', or --target",
+    nargs="*",
+    help="as 'died ~ age * C(sex) + bs(dose, df=4)'; of other parameters, as 'sigma ~ age'",
 )
 _takes("--target", "COLUMN", "column to explain by all others, or by --features")
 _takes(

@@ -77,10 +77,6 @@ class GroupedPosterior(Posterior):
 
     # -- the parts of x ------------------------------------------------------------------------------------
 
-    def auxiliaries(self, x: np.ndarray) -> list[np.ndarray]:
-        """The auxiliary numbers in x (S, P), (S,) each."""
-        return list(x[:, self.n_coefficients : self.before].T)
-
     def h(self, x: np.ndarray) -> np.ndarray:
         """What x (..., P) says of the effects' distribution, (..., 1) or (..., 3)."""
         return x[..., self.before : self.after]
@@ -302,7 +298,7 @@ class GroupedPosterior(Posterior):
             for j in range(len(slopes)):
                 for k in range(j, len(slopes)):
                     row_curvature = (weights * curvatures[j][k] * each).sum(axis=1)
-                    at, to = self._place(j), self._place(k)
+                    at, to = self.places[j], self.places[k]
                     part = (
                         rows.features.T @ (rows.features * row_curvature[:, None])
                         if k == 0

@@ -119,6 +119,11 @@ def answers(
 def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]:
     """The files, the table as it is typed, and the features. FlyrunError for what a scan does not take."""
     _refuse_options(request)
+    for name in request.formulas:
+        raise ConfigError(
+            f"formula of {name}: is fitted to one file in memory, not by a scan; name one file, or leave the "
+            "formula out"
+        )
     shards, table = table_files.find(request.file), request.typed_table
     drop, features = table.drop, table.features
     if table.formula is not None:

@@ -1,0 +1,126 @@
+"""Further formulas, as `sigma ~ x`: each gives a parameter of the target's distribution its own columns.
+
+A parameter is linear in them on the scale on which it is sampled: log sigma, say. Its columns are read as
+those of the target's formula are, from the same rows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.families.family import Auxiliary, Family, LogGamma, Normal
+from flyrun.fitting import bars
+from flyrun.fitting.coefficients import names_of
+from flyrun.fitting.formula_sides import Formulas
+from flyrun.fitting.rows_posterior import Design
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.ground.schema import did_you_mean, listing
+from flyrun.tables import loading, pieces
+from flyrun.tables.dataset import Dataset
+from flyrun.tables.layout import Layout
+from flyrun.tables.options import Table
+
+_SD = 1.0  # of the prior of what a log changes by, per sd of a column
+
+
+def refuse_unknown(formulas: Formulas, family: Family, levels: int) -> None:
+    """Raise ConfigError for a formula of what is no parameter of a family whose target has so many levels."""
+    # cutpoints stand in for the intercept, and their columns are the target's
+    known = [number.name for number in family.auxiliary(levels, 1.0)] if family.intercept else []
+    for name in formulas:
+        if not known:
+            fault = (
+                f"{family.name} has no parameter that a formula of its own explains; leave the formula out"
+            )
+            raise ConfigError(f"formula of {name}: {fault}")
+        if name not in known:
+            close = did_you_mean(name, known)
+            raise ConfigError(
+                f"formula of {name}: {family.name} has no such parameter{close}; there are {listing(known)}"
+            )
+
+
+def refuse_groups(formulas: Formulas, bar: bars.Bar) -> None:
+    """Raise ConfigError where a parameter has columns, and the target's formula groups."""
+    if formulas:
+        name = next(iter(formulas))
+        raise ConfigError(
+            f"formula of {name}: is not fitted beside {bar}; leave {bar} out, or write C({bar.group}), a "
+            "coefficient each, in its place"
+        )
+
+
+def complete(table: Table, formulas: Formulas) -> Table:
+    """The table of the target's formula, of the rows alone that have a value in all formulas' columns."""
+    if not formulas or table.missing != "drop":
+        return table
+    from flyrun.tables import formula  # late: pandas
+
+    known = pieces.names(Path(str(table.path)).expanduser(), table)
+    rights = [options["formula"] for options in formulas.values()]
+    rights += [] if table.formula is None else [table.formula]
+    columns = [column for right in rights for column in formula.read(right, known).columns]
+    for options in formulas.values():
+        columns += [options[role] for role in ("offset", "exposure") if role in options]
+    return replace(table, complete=tuple(dict.fromkeys([*columns, *table.beside.values()])))
+
+
+def load(table: Table, formulas: Formulas, dataset: Dataset) -> dict[str, Dataset]:
+    """What explains each parameter, of the rows of a table whose dataset is known.
+
+    Errors: as of `loading.load`.
+    """
+    plain = replace(table, offset=None, exposure=None, ones=1.0)
+    datasets = {}
+    for name, options in formulas.items():
+        part = datasets[name] = loading.load(replace(plain, **options))
+        if not np.array_equal(part.target, dataset.target):
+            raise DataError(
+                f"formula of {name}: its rows are not those of the target's; leave the file as it is"
+            )
+    return datasets
+
+
+def described(layout: Layout, datasets: dict[str, Dataset]) -> Layout:
+    """The layout of the target's formula with those of the others. ConfigError: of two minds on a column."""
+    part = {name: Layout.from_dict(dataset.info["layout"]) for name, dataset in datasets.items()}
+    kinds = {column.name: column.levels for column in layout.columns}
+    for name, its in part.items():
+        for column in its.columns:
+            if kinds.setdefault(column.name, column.levels) != column.levels:
+                raise ConfigError(
+                    f"formula of {name}: {column.name} is a category in one formula and a number in another; "
+                    f"write C({column.name}) in both, or in none"
+                )
+    return replace(layout, parameters=part)
+
+
+class Further(NamedTuple):
+    """Of each auxiliary number what it is linear in, and the priors of its columns' coefficients, all but the
+    intercept; nothing where no number has columns."""
+
+    designs: tuple[Design | None, ...] = ()
+    slopes: tuple[tuple[Normal, ...], ...] = ()
+
+
+NONE = Further()
+
+
+def further(
+    auxiliary: Sequence[Auxiliary], datasets: Mapping[str, Dataset], layout: Layout, scale: float
+) -> Further:
+    """What explains auxiliary numbers. scale: of a slope's prior, per sd of its column, of what is no log."""
+    if not datasets:
+        return NONE
+    sd = layout.target.sd  # by which a table divides what is added to the target's predictor
+    designs, slopes = [], []
+    for number in auxiliary:
+        part = datasets.get(number.name)
+        offset = 0.0 if part is None or part.offset is None else part.offset * sd
+        designs.append(None if part is None else Design(np.asarray(part.features), offset))
+        wide = _SD if isinstance(number.prior, LogGamma) else scale
+        slopes.append((Normal(0.0, wide),) * (len(names_of(number.name, layout)) - 1))
+    return Further(tuple(designs), tuple(slopes))
