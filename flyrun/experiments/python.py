@@ -52,8 +52,8 @@ def posterior(
     from flyrun.experiments.models.metered import Posterior  # late: numba
     from flyrun.experiments.models.problem import bind  # late
 
-    words = [f"experiment={experiment}"] if experiment else ["sampler=hmc", "bound=none"]
-    arms = {job_arm.name: job_arm for job_arm in compose_job([*words, *overrides], config_dirs).arms}
+    start = [f"experiment={experiment}"] if experiment else ["sampler=hmc", "bound=none"]
+    arms = {job_arm.name: job_arm for job_arm in compose_job([*start, *overrides], config_dirs).arms}
     chosen = arms[_known(arm or next(iter(arms)), list(arms))]
     if chosen.model.kind != "rows":
         raise ConfigError(f"model={chosen.model.name}: its data are no rows; choose a model of rows")

@@ -62,16 +62,16 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
         u = rng.random(rate.shape)
         first = np.where(rate > 1e-300, -np.log1p(u * np.expm1(-rate)) / rate, u)
         left = np.log(np.maximum(1.0 - first, 1e-300))
-        one = rng.logseries(np.clip(sigmoid(p[0] - p[1]), 1e-300, 1.0 - 1e-16), rate.shape)
+        series = rng.logseries(np.clip(sigmoid(p[0] - p[1]), 1e-300, 1.0 - 1e-16), rate.shape)
         more = negative_binomial.draw(rng, trials, (p[0] + left, p[1] + left))
-    return zeros.drawn(rng, one + more, p[2])
+    return zeros.drawn(rng, series + more, p[2])
 
 
 def mean(trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """(1 − σ(c))·μ/(1 − P(0))."""
     some = -np.expm1(-np.exp(p[1]) * softplus(p[0] - p[1]))
-    one = sigmoid(p[0] - p[1])  # the mean of a logarithmic variable, where μ is next to nothing
-    tiny = one / (sigmoid(p[1] - p[0]) * np.maximum(softplus(p[0] - p[1]), 1e-300))
+    share = sigmoid(p[0] - p[1])  # the mean of a logarithmic variable, where μ is next to nothing
+    tiny = share / (sigmoid(p[1] - p[0]) * np.maximum(softplus(p[0] - p[1]), 1e-300))
     return sigmoid(-p[2]) * np.where(some > 1e-12, np.exp(p[0]) / np.maximum(some, 1e-300), tiny)
 
 

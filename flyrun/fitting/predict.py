@@ -298,7 +298,7 @@ def means_at(fit: Fitted, p: list[np.ndarray], trials: np.ndarray | float) -> np
         return np.diff(np.concatenate([ends, below, ends + 1.0], axis=-1), axis=-1)
     if fit.family.mean is None:
         return (trials * _inverse(fit.link)(eta))[..., None]
-    return np.asarray(fit.family.mean(trials, [eta, *_others(fit)]))[..., None]
+    return np.asarray(fit.family.mean(trials, p))[..., None]
 
 
 def _inverse(link: str) -> Any:
@@ -324,15 +324,10 @@ def responses_at(
             "noise; fit again, or leave --kind out"
         )
     trials, unknown = np.broadcast_to(trials, eta.shape), np.isnan(eta)
-    at = [np.where(unknown, 0.0, eta), *_others(fit)]
+    at = [np.where(unknown, 0.0, eta), *others]
     drawn = np.asarray(fit.family.draw(rng, trials, at), np.float64)
     drawn[unknown] = np.nan
     return _one_hot(drawn, len(fit.levels)) if fit.levels else drawn[..., None]
-
-
-def _others(fit: Fitted) -> list[np.ndarray]:
-    """Auxiliary numbers of each draw, (S, 1) each."""
-    return [fit.aux[:, k, None] for k in range(fit.aux.shape[1])]
 
 
 def _one_hot(classes: np.ndarray, levels: int) -> np.ndarray:

@@ -133,7 +133,8 @@ def test_no_predictor_is_too_far_out_for_a_draw(name, recwarn):
     others = [np.zeros(7)] * (len(one.auxiliary(3, 1.0)) + one.linear(3) - 1)
     drawn = np.asarray(one.draw(rng, np.ones(7), [far, *others]), float)
     assert not np.isnan(drawn).any()
-    if one.link == "log":
+    # zeros in excess stay; an inverse Gaussian number of a mean without end is finite
+    if one.link == "log" and one.mean is None and name != "inverse_gaussian":
         assert list(np.isinf(drawn)) == [False] * 4 + [True] * 3
         assert (drawn[:3] <= 1e-300).all()
     assert not recwarn.list

@@ -124,14 +124,14 @@ def _text(archive: zipfile.ZipFile, name: str) -> str:
 
 def origin(cells: Iterable[StoredCell]) -> dict[str, dict[str, str]]:
     """With what finished cells were made: versions and processor; packages of their methods."""
-    found: dict[str, dict[str, None]] = {}
+    versions: dict[str, dict[str, None]] = {}
     packages: dict[str, str] = {}
     for cell in cells:
         environment = cell.info.get("environment", {})
         packages |= environment.get("packages", {})
         for key in ("flyrun", "commit", *_BITS):
-            found.setdefault(key, {})[str(environment.get(key))] = None
-    return {"versions": {key: ", ".join(values) for key, values in found.items()}, "packages": packages}
+            versions.setdefault(key, {})[str(environment.get(key))] = None
+    return {"versions": {key: ", ".join(values) for key, values in versions.items()}, "packages": packages}
 
 
 def measured(cells: Iterable[StoredCell]) -> dict[str, dict[str, Any]]:

@@ -185,7 +185,9 @@ def made_of(settings: dict[str, Any]) -> dict[str, str]:
     other packages' dataset, likelihood and prior.
     """
     choices = {group: schema.build(group, settings[group]) for group in _GROUPS if settings.get(group)}
-    sources = {group: plugins.identity(one) for group, one in choices.items() if plugins.is_foreign(one)}
+    sources = {
+        group: plugins.identity(choice) for group, choice in choices.items() if plugins.is_foreign(choice)
+    }
     dataset = choices["dataset"]
     return sources | ({"file": fingerprint(dataset)} if getattr(dataset, "path", None) else {})  # type: ignore[arg-type]
 

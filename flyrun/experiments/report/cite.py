@@ -67,17 +67,17 @@ def cited(text: str) -> Iterator[tuple[str, list[Work]]]:
 
 def sources(info: dict[str, Any]) -> dict[str, list[str]]:
     """What a run's experiment and its arms' options say that they are from: text -> who says it."""
-    found: dict[str, list[str]] = {}
+    who_says: dict[str, list[str]] = {}
     if info.get("paper"):
-        found[str(info["paper"])] = [f"experiment={info.get('experiment')}"]
+        who_says[str(info["paper"])] = [f"experiment={info.get('experiment')}"]
     for arm in info["arms"]:
         for group in ARM_GROUPS:
             name = (arm.get("settings", {}).get(group) or {}).get("name")
             text = source(group, str(name))
             who = f"{group}={name}"
-            if text and who not in found.setdefault(text, []):
-                found[text].append(who)
-    return found
+            if text and who not in who_says.setdefault(text, []):
+                who_says[text].append(who)
+    return who_says
 
 
 def source(group: str, name: str) -> str:
@@ -96,10 +96,10 @@ def bibtex(info: dict[str, Any]) -> str:
         if text.lstrip().startswith("@"):
             entries[text.strip()] = who
             continue
-        for words, works in cited(text):
+        for citation, works in cited(text):
             if len(works) == 1:
                 entries.setdefault(works[0].bibtex, []).extend(who)
             else:
-                missing.append(f"% {listing(who)}: no entry for {' '.join(words.split())}; add it by hand")
+                missing.append(f"% {listing(who)}: no entry for {' '.join(citation.split())}; add it by hand")
     blocks = [f"% {listing(dict.fromkeys(who))}\n{entry}" for entry, who in entries.items()]
     return "\n\n".join([*blocks, *missing]) + "\n"
