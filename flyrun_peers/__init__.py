@@ -54,6 +54,19 @@ class NutsNutpie(Peer):
         "hessian", "where its mass begins: at the MAP's curvature"
     )
     target_accept: float = setting(0.8, "mean acceptance", above=0, at_most=0.99)
+    low_rank: bool = setting(False, "adapt a mass of low rank beside its diagonal")
+
+
+@option("sampler", "pathfinder_blackjax")
+class PathfinderBlackjax(Peer):
+    """BlackJAX's multi-path Pathfinder, corrected by importance weights; needs the extra `peers`."""
+
+    paper: ClassVar[str] = "Zhang, Carpenter, Gelman and Vehtari 2022"
+    library: ClassVar[str] = "blackjax"
+    family: ClassVar[str] = "flyrun_peers.pathfinder_blackjax"
+    paths: int = setting(4, "runs of L-BFGS, from draws of the prior", at_least=1)
+    steps: int = setting(100, "of L-BFGS, at most", at_least=1)
+    elbo_draws: int = setting(25, "that each evidence lower bound along a path takes", at_least=1)
 
 
 @option("sampler", "mclmc_blackjax")

@@ -82,6 +82,7 @@ class _Chain:
         self.sampler = nutpie.sample(
             model, draws=length - tune, tune=tune, chains=1, cores=1, seed=int(state["number"][0]),
             target_accept=nuts.arm.sampler.target_accept, progress_bar=False, blocking=False,
+            low_rank_modified_mass_matrix=nuts.arm.sampler.low_rank,
         )  # fmt: skip
         atexit.register(self.end)  # else nutpie's thread outlives the interpreter that it calls
 

@@ -123,5 +123,13 @@ def test_jax_is_given_the_same_and_counts_inside_compiled_loops(model, tmp_path)
     exact = posterior.likelihood_gradient(theta, rows)
     assert np.allclose(slope, exact, rtol=1e-3, atol=1e-3 * np.abs(exact).max())
     posterior.taken()
-    assert jax.jit(posterior.jax.log_densities)(np.stack([theta] * 3)).shape == (3,)
+    thetas = np.stack([theta] * 3)
+    many = jax.jit(lambda thetas: jax.lax.map(posterior.jax.log_density, thetas))
+    assert many(thetas).shape == (3,)
     assert posterior.taken() == 3 * ROWS
+    values, slopes = jax.jit(jax.vmap(jax.value_and_grad(posterior.jax.vmappable)))(thetas)
+    assert posterior.taken() == 3 * ROWS
+    assert np.allclose(values, many(thetas), rtol=1e-4)
+    assert np.allclose(slopes, value_and_grad(theta)[1], rtol=1e-3, atol=1e-3 * np.abs(slopes).max())
+    with pytest.raises(Exception, match="unbatched array reference"):
+        jax.vmap(posterior.jax.log_density)(thetas)

@@ -15,6 +15,7 @@ PEERS = {
     "nuts_numpyro": flyrun_peers.NutsNumpyro,
     "nuts_nutpie": flyrun_peers.NutsNutpie,
     "mclmc_blackjax": flyrun_peers.MclmcBlackjax,
+    "pathfinder_blackjax": flyrun_peers.PathfinderBlackjax,
 }
 TOY = ["dataset=toy_2d", "model=logistic"]
 
@@ -65,6 +66,8 @@ def test_peers_are_given_the_posterior_in_whitened_coordinates(model, prior, tmp
     [
         ["sampler=nuts_numpyro"],
         ["sampler=nuts_nutpie"],
+        ["sampler=nuts_nutpie", "sampler.low_rank=true"],
+        ["sampler=pathfinder_blackjax"],
         ["sampler=mclmc_blackjax", "sampler.tuning=100"],
         ["sampler=mclmc_blackjax", "sampler.adjusted=true", "sampler.tuning=100"],
     ],

@@ -6,7 +6,7 @@ stored (D, N), and the gradient shares the exponentials with the value. Any othe
 asked in double precision outside of JAX, which costs a call a few tenths of a millisecond.
 
 What comes back is of JAX's own precision, single by default: at a million rows a log density is then wrong by
-0.02. Many positions at once are `log_densities`; jax.vmap cannot count, and refuses (jax.lax.map does it).
+0.02. That meter cannot count under jax.vmap, and refuses: map by jax.lax.map, or take `vmappable`.
 """
 
 import os
@@ -58,15 +58,32 @@ class JaxPosterior:
         log_density.defvjp(forward, lambda gradient, upstream: (upstream * gradient,))
         self.log_density = log_density
         self.log_likelihoods = self._of_rows()
+        self._asked = 0
 
-    def log_densities(self, thetas: jax.Array) -> jax.Array:
-        """Log posterior at θs (G, P): (G,). N queries each."""
-        return jax.lax.map(self.log_density, thetas)
+    @property
+    def vmappable(self) -> Callable[[jax.Array], jax.Array]:
+        """log_density for jax.vmap, asked outside of JAX, where calls count; not for JaxStepwise.step."""
+
+        def ask(theta: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+            thetas = np.asarray(theta, float).reshape(-1, self.n_params)
+            self._asked += len(thetas)
+            both = [value_and_score(self._arm, self._problem, np.ascontiguousarray(one)) for one in thetas]
+            values, gradients = (np.array(part, theta.dtype) for part in zip(*both, strict=True))
+            return values.reshape(theta.shape[:-1]), gradients.reshape(theta.shape)
+
+        def forward(theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+            shapes = jax.ShapeDtypeStruct((), theta.dtype), jax.ShapeDtypeStruct(theta.shape, theta.dtype)
+            return jax.pure_callback(ask, shapes, theta, vmap_method="broadcast_all")
+
+        log_density = jax.custom_vjp(lambda theta: forward(theta)[0])
+        log_density.defvjp(forward, lambda gradient, upstream: (upstream * gradient,))
+        return log_density
 
     def drain(self) -> int:
         """Queries since it was last asked."""
         passed, rows = np.asarray(self.read[...]).tolist()
         self.read[...] = jnp.zeros(2, jnp.int32)
+        passed, self._asked = passed + self._asked, 0
         return passed * self.n_data + rows
 
     def _written_out(self, likelihood: Callable) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
