@@ -27,6 +27,7 @@ _HOMES = {
     "flyrun.experiments.config.sampler.chain": "Proposer RandomWalk Hmc",
     "flyrun.tables.dataset_options": "Rows",
     "flyrun.families.options": "Likelihood FamilyModel WithAuxiliary",
+    "flyrun.families.one_function": "RowLikelihood",
     "flyrun.experiments.config.prior": "Prior",
     "flyrun.experiments.config.acceptance": "Acceptance",
     "flyrun.experiments.config.brightness": "Brightness NoBrightness",
@@ -64,6 +65,7 @@ _HOMES = {
     "flyrun.experiments.samplers.chain.setup": "Setup",
     # numbers, states and random numbers
     "flyrun.ground.numerics.compiled": "copy_into implements jit",
+    "flyrun.ground.numerics.special": "choose sigmoid softplus",
     "flyrun.ground.numerics.state": "generator generator_state seeded unsaved",
     "flyrun.ground.numerics.streams": "Stream normals stream",
     # a part of a report

@@ -1,6 +1,5 @@
 """What a target may hold. A family says it once, in `domain`; tables, scans and refusals read it there."""
 
-import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ import numpy as np
 
 from flyrun.families.options import for_tables
 from flyrun.ground.errors import DataError
-from flyrun.ground.schema import build
+from flyrun.ground.schema import SCHEMAS
 
 
 def _any(y: np.ndarray) -> np.ndarray:
@@ -96,5 +95,4 @@ def of(name: str) -> Domain:
         return known
     if not (models := for_tables(name)):
         raise DataError(f"dataset.task={name}: no model is for such targets; name one that has a model")
-    family: Domain = importlib.import_module(build("model", {"name": models[0]}).path_of_code).FAMILY.domain
-    return family
+    return SCHEMAS["model"][models[0]].family().domain  # type: ignore[attr-defined]

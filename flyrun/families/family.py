@@ -10,6 +10,7 @@ Functions take y, trials and each predictor as numbers or arrays that broadcast 
 element. A file of flyrun/families holds one family, FAMILY; its name is the file's.
 """
 
+import functools
 import importlib
 import math
 from collections.abc import Callable, Sequence
@@ -20,10 +21,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from flyrun.families.domains import Domain
+from flyrun.families.options import FamilyModel
 from flyrun.ground.numerics.special import Numbers
+from flyrun.ground.schema import SCHEMAS, Choice
 
-#: the scale on which coefficients add up
-Link = Literal["identity", "log", "logit", "probit"]
+#: the scale on which coefficients add up; of "own" the family says the mean
+Link = Literal["identity", "log", "logit", "probit", "own"]
 Derivatives = tuple[tuple[Numbers, ...], tuple[tuple[Numbers, ...], ...]]
 
 
@@ -135,6 +138,9 @@ class Family:
     outliers: whether rows far off count little: a few rows fitted exactly may make a mode of their own.
     grouped: whether log_density is concave by η alone, so that effects of groups are integrated out of it.
     cumulant: A, where log_density = y·η − A(η) of each trial: "exp" e^η, "softplus" log(1 + e^η); else "".
+    mirrored: of two labels, whether one is
+    the other at −η. parabolas: whether minus the second derivative by η is at most some κ of each row, so
+    that Firefly's bounds are parabolas of it; largest(y, trials): κ, (n,), where it is known.
     """
 
     name: str
@@ -163,6 +169,9 @@ class Family:
     outliers: bool = False
     grouped: bool = False
     cumulant: Literal["", "exp", "softplus"] = ""
+    mirrored: bool = True
+    parabolas: bool = False
+    largest: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
     @property
     def target(self) -> str:
@@ -205,11 +214,22 @@ class Family:
 
 
 def names() -> list[str]:
-    """The families there are, one a file."""
-    files = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")}
-    return sorted(files - {"domains", "family", "options", "zeros"})
+    """The families there are: one a file, and those of other packages."""
+    return sorted(_files() | {name for name, cls in SCHEMAS["model"].items() if _brings(cls)})
 
 
 def family(name: str) -> Family:
-    """The family of flyrun/families/<name>.py."""
+    """The family of flyrun/families/<name>.py, or another package's. ConfigError where that cannot be one."""
+    if name not in _files() and name in SCHEMAS["model"]:
+        return SCHEMAS["model"][name].family()  # type: ignore[attr-defined]
     return importlib.import_module(f"flyrun.families.{name}").FAMILY
+
+
+@functools.cache
+def _files() -> frozenset[str]:
+    files = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")}
+    return frozenset(files - {"domains", "family", "one_function", "options", "zeros"})
+
+
+def _brings(cls: type[Choice]) -> bool:
+    return issubclass(cls, FamilyModel) and not cls.__module__.startswith("flyrun.")

@@ -3,6 +3,7 @@
 import importlib
 from typing import Any, ClassVar, Literal
 
+from flyrun.ground import schema
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import SCALE, SCHEMAS, Choice, chosen_by, option, setting
 
@@ -74,8 +75,8 @@ def _unmoved(model: Model, arm: Any) -> str:
     )
 
 
-def _compiled_family(name: str) -> Any:
-    return importlib.import_module("flyrun.experiments.models.compiled_families").of(name)
+def _compiled_family(name: str, home: str = "compiled_families") -> Any:
+    return importlib.import_module(f"flyrun.experiments.models.{home}").of(name)
 
 
 @option("model", "logistic")
@@ -198,18 +199,23 @@ class FamilyModel(Likelihood):
 
     @property
     def code(self) -> Any:
-        """The family, compiled."""
-        return _compiled_family(self.name)
+        """The family, compiled, and its bounds where it has such."""
+        return _compiled_family(self.name, "tangents" if self.bounds else "compiled_families")
+
+    @classmethod
+    def family(cls) -> Any:
+        """The family: FAMILY of its module."""
+        return schema.importer(cls().path_of_code).FAMILY
+
+    def unfit(self, arm: Any) -> str:
+        """As in the base class; the sampler must move auxiliary numbers too."""
+        return (_unmoved(self, arm) if self.auxiliary else "") or super().unfit(arm)
 
 
 class WithAuxiliary(FamilyModel):
     """One with numbers beside the coefficients, which are sampled with them."""
 
     auxiliary: ClassVar[bool] = True
-
-    def unfit(self, arm: Any) -> str:
-        """As in the base class; the sampler must move them too."""
-        return _unmoved(self, arm) or super().unfit(arm)
 
 
 @option("model", "binomial")

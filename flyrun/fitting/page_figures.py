@@ -16,6 +16,7 @@ UNITS = {
     "log": "logs of the target's mean",
     "logit": "log odds",
     "probit": "units of the probit scale",
+    "own": "units of the linear predictor",
 }
 _MOST = 40  # coefficients that are drawn
 _MOST_CLASSES = 6

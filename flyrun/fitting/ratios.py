@@ -9,7 +9,11 @@ from flyrun.ground.errors import ConfigError
 from flyrun.tables.layout import Layout
 
 _OF_LINKS = {"logit": "odds_ratio", "log": "rate_ratio"}
-_NO_LOGS = {"identity": "differences of the target", "probit": "on the probit scale"}
+_NO_LOGS = {
+    "identity": "differences of the target",
+    "probit": "on the probit scale",
+    "own": "on the model's own scale",
+}
 
 
 def name_of(link: str, target: str, log_target: bool = False, asked: str = "--exp") -> str:

@@ -30,12 +30,16 @@ def posterior_of(dataset: Dataset, family: Family, priors: Priors, further: Furt
     linear = family.linear(levels)
     refuse_many(linear * dataset.features.shape[1] + sum(map(len, further.slopes)))
     target, offset = dataset.target, dataset.offset
-    if dataset.task == "binary":
+    features = np.asarray(dataset.features)
+    if dataset.task == "binary" and not family.mirrored:
+        features = features * target[:, None].astype(features.dtype) if dataset.folded else features
+        target = (target > 0).astype(np.float64)
+    elif dataset.task == "binary":
         # a folded row holds the sign of its target: it succeeds with the chance of its margin
         offset = offset if offset is None or not dataset.folded else offset * target
         target = np.ones(len(target)) if dataset.folded else (target > 0).astype(np.float64)
     rows = Rows(
-        np.asarray(dataset.features) if family.intercept else dataset.features[:, :-1],
+        features if family.intercept else features[:, :-1],
         target,
         1.0 if dataset.trials is None else dataset.trials,
         0.0 if offset is None else offset,

@@ -6,9 +6,9 @@ type, made when it is first asked for.
 """
 
 import functools
-import importlib
 import inspect
 import math
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -76,6 +76,14 @@ def _choose(condition, yes, no):
     return yes if condition else no
 
 
+def _erf(x):
+    return math.erf(x)
+
+
+def _erfc(x):
+    return math.erfc(x)
+
+
 _OF_NUMBERS: dict[Callable, Callable] = {
     special.choose: _choose,
     special.log_gamma: _log_gamma,
@@ -85,6 +93,8 @@ _OF_NUMBERS: dict[Callable, Callable] = {
     special.softplus: _softplus,
     special.log_normal_cdf: _log_normal_cdf,
     special.mills: _mills,
+    special.erf: _erf,
+    special.erfc: _erfc,
 }
 
 
@@ -115,11 +125,10 @@ class OfFamily(NamedTuple):
 class Compiled:
     """A family as the runner knows a model's module."""
 
-    def __init__(self, module: ModuleType):
-        self.family: Family = module.FAMILY
-        self.__name__, self.LOG_CONCAVE = module.__name__, self.family.one_mode
-        for function in _functions(module):
-            register_jitable(**INLINE_KERNEL)(function)
+    def __init__(self, family: Family):
+        self.family, self.LOG_CONCAVE = family, family.one_mode
+        for function in _functions(family):
+            _register(function)
 
     def bind(
         self,
@@ -136,6 +145,8 @@ class Compiled:
             ((target, 0.0), (trials, 1.0), (offset, 0.0), (weights, 1.0))
         ):
             numbers[:, column] = usual if given is None else given
+        if family.domain.classes == 2 and not family.mirrored:  # labels are -1 and 1
+            numbers[:, 0] = numbers[:, 0] > 0.0
         y = numbers[:, 0]
         levels = int(y.max()) + 1 if family.domain.classes > 2 else 0
         auxiliary = family.auxiliary(levels, float(np.std(y)) or 1.0)
@@ -180,14 +191,21 @@ class Compiled:
             return curvatures * weights[:, None, None]
 
 
-def _functions(module: ModuleType) -> list[Callable]:
+_register = functools.cache(register_jitable(**INLINE_KERNEL))
+
+
+def _functions(family: Family) -> list[Callable]:
     """What compiled code may call of a family: density, derivatives, what else their files have."""
-    family: Family = module.FAMILY
+    parts = (family.log_density, family.derivatives, family.alone, family.alone_derivatives)
+    wanted = [function for function in parts if function is not None]
+    files = {function.__module__ for function in wanted}.union(
+        *(_files(sys.modules[function.__module__]) for function in wanted)
+    )
     others = {family.start, family.draw, family.auxiliary, family.read, family.linear, family.mean}
-    wanted = (family.log_density, family.derivatives, family.alone, family.alone_derivatives)
-    files = _files(module) | {function.__module__ for function in wanted if function is not None}
-    values = [value for file in sorted(files) for value in vars(importlib.import_module(file)).values()]
-    return [f for f in values if inspect.isfunction(f) and f.__module__ in files and f not in others]
+    scopes = [f.__globals__ for f in wanted] + [vars(sys.modules[file]) for file in sorted(files)]
+    values = [*wanted, *(value for scope in scopes for value in scope.values())]
+    functions = dict.fromkeys(value for value in values if inspect.isfunction(value))
+    return [f for f in functions if f.__module__ in files and f not in others]
 
 
 def _files(module: ModuleType) -> set[str]:
@@ -201,7 +219,7 @@ def _files(module: ModuleType) -> set[str]:
 @functools.cache
 def of(name: str) -> Compiled:
     """The family of this name."""
-    return Compiled(importlib.import_module(f"flyrun.families.{name}"))
+    return Compiled(families.family(name))
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from scipy.special import gammaln as log_gamma
 
 from flyrun.experiments.models.base_density import dense, log_base, log_beyond
 from flyrun.experiments.models.likelihood import bent, enter, log_bound
+from flyrun.experiments.models.tangents import along
 from flyrun.ground.numerics.compiled import copy_into, dot_jit, implements, inline_jit, jit
 from flyrun.ground.numerics.rows import first_dot
 
@@ -121,13 +122,7 @@ def enter_region(bound, theta):
 @implements(log_bound, LocalBound)
 def _log_bound(bound, model, index, eta, values, slopes):
     if bound.is_inside[0]:
-        for i in range(index.shape[0]):
-            n = index[i]
-            away = eta[i, 0] - bound.parabola[n, 0]
-            bent = bound.parabola[n, 3] * away
-            values[i] = bound.parabola[n, 1] + (bound.parabola[n, 2] - 0.5 * bent) * away
-            if slopes is not None:
-                slopes[i, 0] = bound.parabola[n, 2] - bent
+        along(bound.parabola, index, eta, values, slopes)
     else:
         log_bound(bound.beyond, model, index, eta, values, slopes)
 

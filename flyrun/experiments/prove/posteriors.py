@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -15,9 +15,10 @@ from flyrun.experiments.config.compose import compose_job
 from flyrun.experiments.gold import grid_moments
 from flyrun.experiments.models.problem import Problem, bind
 from flyrun.experiments.prove.counted import counted
-from flyrun.families.options import Logistic, StudentT
+from flyrun.families.family import family
+from flyrun.families.options import FamilyModel, Logistic, StudentT
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import Choice
+from flyrun.ground.schema import SCHEMAS, Choice
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.dataset_options import Rows
 
@@ -35,8 +36,9 @@ class Few(Rows):
     group: ClassVar[str] = "dataset"
     kernel: ClassVar[str] = __name__
     name: str = "few"
-    task: Literal["binary", "classes", "regression"] = "binary"
+    task: str = "binary"
     n_data: int = 16
+    model: str = ""  # a family, which draws the targets
 
 
 class Hidden(Few):
@@ -44,7 +46,7 @@ class Hidden(Few):
 
 
 def load(config: Few) -> Dataset:
-    """n_data rows (x, 1). Labels -1 and 1, classes 0 to 2, or numbers with three outliers."""
+    """n_data rows (x, 1). Labels -1 and 1, classes 0 to 2, numbers with three outliers, or a model's own."""
     data = _rows(config, 17)
     return replace(data, shown=_rows(config, 18)) if isinstance(config, Hidden) else data
 
@@ -56,17 +58,25 @@ def _rows(config: Few, seed: int) -> Dataset:
     eta = x - 0.5
     target: Any = eta + 0.5 * rng.standard_t(4, size=n)
     target[:3] += 5.0
-    if config.task == "binary":
+    beside: dict[str, Any] = {}
+    if config.model:
+        its = family(config.model)
+        if "trials" in getattr(SCHEMAS["model"][config.model], "beside", ()):
+            beside["trials"] = rng.randint(1, 5, n) / (1.0 if its.domain.of_trials else 2.0)
+        drawn = its.draw(np.random.default_rng(seed), beside.get("trials", 1.0), (eta,))
+        target = np.where(drawn > 0, 1.0, -1.0) if its.domain.classes == 2 else np.asarray(drawn, float)
+    elif config.task == "binary":
         target = np.where(rng.random_sample(n) < 1 / (1 + np.exp(-eta)), 1.0, -1.0)
     elif config.task == "classes":
         target = rng.randint(0, 3, n)
     rows, none = np.c_[x, np.ones(n)], np.empty(0)
-    return Dataset("few", rows, target, rows[:0], none, ("x", "bias"), fingerprint(config), task=config.task)
+    names, digest = ("x", "bias"), fingerprint(config)
+    return Dataset("few", rows, target, rows[:0], none, names, digest, {}, config.task, **beside)
 
 
 def fingerprint(config: Few) -> str:
     """Digest of what decides the content."""
-    return f"few {config.task} {config.n_data}"
+    return f"few {config.task} {config.n_data} {config.model}".rstrip()
 
 
 def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
@@ -82,6 +92,8 @@ def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
         raise ConfigError(f"prove {choice.name}: is not of rows of data, which is what proofs are tried on")
     if getattr(choice, "task", "") == "classes":
         raise ConfigError(f"prove {choice.name}: has several predictors, and quadrature is for one")
+    if getattr(choice, "auxiliary", False) and choice.group == "model":
+        raise ConfigError(f"prove {choice.name}: samples more than coefficients, and quadrature is for those")
     length = (f"protocol.iterations={iterations}", f"protocol.burn_in={iterations // 5}")
     (base,) = compose_job(
         [f"sampler={sampler}", "dataset=toy_2d", "model=logistic", *length, "protocol.init=map"]
@@ -109,7 +121,7 @@ def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
             elif choice.group == "model":
                 parts = {**parts, "model": choice}
             try:
-                few = parts.get("dataset", Few(task=parts["model"].task))
+                few = parts.get("dataset", Few(task=parts["model"].task, model=_drawing(parts["model"])))
                 parts = {key: part for key, part in parts.items() if key != "dataset"}
                 tried[f"{name}, Firefly" if bound else name] = replace(base, dataset=few, **parts, **flymc)
             except ConfigError as error:
@@ -117,6 +129,13 @@ def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
     if not tried:
         raise ConfigError(f"prove {choice.name}: goes with none of the posteriors that it is tried on: {why}")
     return tried
+
+
+def _drawing(model: Choice) -> str:
+    """A likelihood's name, where it draws targets: those of several likelihoods are alike."""
+    return (
+        model.name if isinstance(model, FamilyModel) and (model.for_tables or hasattr(model, "draw")) else ""
+    )
 
 
 def rows_beyond(choice: Choice) -> int:

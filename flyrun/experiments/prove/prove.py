@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from flyrun.experiments.config.arm import Arm
 from flyrun.experiments.models import passes
 from flyrun.experiments.models.base_density import log_base
 from flyrun.experiments.models.collapse import collapse
+from flyrun.experiments.models.features import Model
 from flyrun.experiments.models.likelihood import log_bound
 from flyrun.experiments.models.problem import Problem
 from flyrun.experiments.prove import posteriors
@@ -312,16 +314,15 @@ def _functions(choice: Choice, arm: Arm, problem: Problem, of: str) -> Iterator[
     step = 1e-6 * (1.0 + np.abs(places[0]))
     below, here, above = (passes.values_and_slopes(model, places[0] + side * step) for side in (-1, 0, 1))
     yield _close("slopes", of, (above[0] - below[0]) / (2 * step[:, 0]), here[1][:, 0], 1e-4)
+    code = arm.model.code
+    numeric = (below[1] - above[1])[:, 0] / (2 * step[:, 0])
+    yield _close("curvature", of, numeric, code.curvature(model, places[0])[:, 0, 0], 1e-4)
     if not arm.model.bounds:
         return
-    bound = arm.model.code.map_bound(model, touching)
-    worst = -np.inf
-    for eta in places:
-        log_b = _log_bounds(bound, model, eta)[0]
-        over = (log_b - passes.values_and_slopes(model, eta)[0]) / (1.0 + np.abs(log_b))
-        worst = float(np.maximum(worst, over.max()))  # what is no number stays
-    text = f"log B - log L is at most {worst:.1e} of its size at {places.size:,} predictors"
-    yield Trial("bounds", of, worst < 1e-9, text)
+    bound = code.map_bound(model, touching)
+    yield _below(of, bound, model, places)
+    if hasattr(code, "largest_curvature"):
+        yield from _parabolas(code, model, places, of)
     ours, theirs = _log_bounds(bound, model, touching), passes.values_and_slopes(model, touching)
     yield _close("bounds touch", of, ours[0], theirs[0], 1e-6)
     yield _close("bounds touch, slope", of, ours[1], theirs[1], 1e-6)
@@ -331,7 +332,37 @@ def _functions(choice: Choice, arm: Arm, problem: Problem, of: str) -> Iterator[
     yield _close("product of bounds", of, _log_bases(collapse(bound, model, features), theta)[0], sums, 1e-8)
 
 
-def _log_bounds(bound: NamedTuple, model: NamedTuple, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _parabolas(code: ModuleType, model: Model, places: np.ndarray, of: str) -> Iterator[Trial]:
+    """Whether likelihoods bend no more than is said of them, and parabolas lie below that touch where they
+    bend most. places: (M, N, 1)."""
+    kappa, most = code.largest_curvature(model), np.abs(places).max()
+    try:
+        steepest = code.steepest(model)
+    except ConfigError:  # its author says κ where the search cannot
+        steepest = places[0]
+    near = steepest + np.linspace(-30.0, 30.0, 6001)[:, None, None]
+    wide = steepest + np.concatenate([-(grid := np.geomspace(1e-6, most, 500)), [0.0], grid])[:, None, None]
+    tried = np.concatenate([places, near, wide])
+    every = code.part(model, np.tile(np.arange(len(kappa)), len(tried)))
+    share = code.curvature(every, tried.reshape(-1, 1)).reshape(len(tried), -1) / kappa
+    worst = float(share.max())
+    text = f"-d2 log L/d eta2 is at most {worst:.5f} of kappa, {kappa.min():.4g} to {kappa.max():.4g}, at"
+    yield Trial("kappa", of, worst <= 1.0 + 1e-9, f"{text} {tried.size:,} predictors")
+    yield _below(f"{of}, where it bends most", code.map_bound(model, steepest), model, wide)
+
+
+def _below(of: str, bound: NamedTuple, model: Model, places: np.ndarray) -> Trial:
+    """Whether bounds lie below the likelihoods at places, (M, N, 1)."""
+    worst = -np.inf
+    for eta in places:
+        log_b = _log_bounds(bound, model, eta)[0]
+        over = (log_b - passes.values_and_slopes(model, eta)[0]) / (1.0 + np.abs(log_b))
+        worst = float(np.maximum(worst, over.max()))  # what is no number stays
+    text = f"log B - log L is at most {worst:.1e} of its size at {places.size:,} predictors"
+    return Trial("bounds", of, worst < 1e-9, text)
+
+
+def _log_bounds(bound: NamedTuple, model: Model, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log B_n, (N,), and slopes, (N, K), at predictors (N, K)."""
     values, slopes = np.zeros(len(eta)), np.zeros(eta.shape)
     _bounds(bound, model, np.arange(len(eta)), np.ascontiguousarray(eta), values, slopes)

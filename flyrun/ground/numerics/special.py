@@ -1,6 +1,7 @@
 """Special functions of numbers or arrays that families share."""
 
 import numpy as np
+from scipy import special as scipys
 from scipy.special import erfcx, gammaln, log_ndtr, psi, zeta
 
 #: what works element by element: a number, or arrays that broadcast together
@@ -46,3 +47,13 @@ def sigmoid(x: Numbers) -> Numbers:
     """1/(1 + e⁻ˣ), which overflows nowhere."""
     small = np.exp(-np.abs(x))
     return np.where(x > 0.0, 1.0, small) / (1.0 + small)
+
+
+def erf(x: Numbers) -> Numbers:
+    """2/√π·∫₀ˣ e^(−t²) dt."""
+    return scipys.erf(x)
+
+
+def erfc(x: Numbers) -> Numbers:
+    """1 − erf(x)."""
+    return scipys.erfc(x)
