@@ -112,9 +112,9 @@ def test_unfinished_runs_are_not_published(results, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["table"], "REFERENCE is missing; as in `flyrun table firefly_table1`"),
-        (["table", "firefly"], "no such table (did you mean firefly_table1?)"),
-        (["table", "firefly_table1", "where=x"], "it takes --results-dir and --out"),
+        (["table"], "TABLE is missing; as in `flyrun table firefly_table1 --out table1`"),
+        (["table", "firefly"], "published tables: firefly_table1 (did you mean firefly_table1?)"),
+        (["table", "firefly_table1", "where=x"], "it takes --results-dir, --latex and --out"),
         (["publish"], "RUN is missing; as in `flyrun publish mnist_logreg`"),
         (["publish", "nowhere"], "no such run"),
     ],

@@ -21,7 +21,7 @@ VERB = Verb(
     about="""Prints BibTeX: flyrun, and the works that the run's experiment, samplers, bounds, models and data
     sets are from, each entry once, after a comment that says who names it. What a package of your own names
     and flyrun has no entry for is a comment at the end.""",
-    examples=("flyrun cite mnist_logreg", "flyrun cite mnist_logreg > references.bib"),
+    examples=("flyrun cite mnist_logreg", "flyrun cite results/runs/mnist_logreg"),
 )
 VERB.takes_run("name_of_run", help="a run's name or folder")
 VERB.takes_results_dir()

@@ -16,9 +16,10 @@ from rich.text import Text
 from flyrun.experiments.report.arms import Run
 from flyrun.experiments.report.build import Page, ReportResult, load
 from flyrun.experiments.report.sections import paper
+from flyrun.experiments.runner.store import read_chains
 from flyrun.ground import files, paths
 from flyrun.ground.errors import ConfigError, StoreError
-from flyrun.ground.page import document, render, words
+from flyrun.ground.page import document, latex, render, words
 from flyrun.ground.page.render import View
 from flyrun.ground.schema import did_you_mean, listing
 
@@ -28,10 +29,15 @@ _ORIGIN = ("finished", "cpu", "cores", "flyrun", "commit", "python", "numpy", "n
 
 
 def build(
-    name: str, results_dir: Path, out: Path | None = None, console: Console | None = None
+    name: str,
+    results_dir: Path,
+    out: Path | None = None,
+    console: Console | None = None,
+    as_latex: bool = False,
 ) -> ReportResult:
     """Gather the published table `name`; write <out>.md and <out>.csv; print it when a console is given.
 
+    as_latex: print LaTeX, and write <out>.tex too.
     Raises ConfigError when there is no such table, StoreError when the files cannot be written.
     """
     published = _published(name)
@@ -41,16 +47,45 @@ def build(
     table = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
     views = paper.views_of_several(table)
     remarks = _remarks(runs, table)
-    source, written = str(published.get("source", name)), []
-    if out is not None:
-        text = _markdown(source, name, views, remarks, runs)
-        written = _write(out, {".md": text, ".csv": table.to_csv(index=False)})
-    if console is not None:
-        render.print_page(console, source, views, remarks)
-        for path in written:
-            console.print(Text(f"wrote {path}"), soft_wrap=True)
+    source = str(published.get("source", name))
+    texts = {".md": _markdown(source, name, views, remarks, runs), ".csv": table.to_csv(index=False)}
+    written = _given_out((source, views, remarks), name, texts, out, console, as_latex)
     complete = bool((table["seeds"] == table["seeds_wanted"]).all())
     return ReportResult(table, tuple(written), tuple(remarks), complete)
+
+
+def of_run(run_dir: Path, out: Path | None, console: Console, as_latex: bool) -> None:
+    """Print a run's tables, and write them, as `build` does. Raises StoreError where it is none, or a fit."""
+    title = str(read_chains(run_dir).get("title") or run_dir.name)
+    page = Page(load(run_dir))
+    lines = [f"# {render.escape_markdown(title)}", "", *map(render.markdown, page.views)]
+    lines += [f"- {render.escape_markdown(text)}" for text in page.caveats]
+    texts = {".md": "\n".join([*lines, ""]), ".csv": page.table.to_csv(index=False)}
+    remarks = page.caveats + page.legend * as_latex
+    _given_out((title, page.views, remarks), run_dir.name, texts, out, console, as_latex)
+
+
+def _given_out(
+    page: tuple[str, list[View], list[str]],
+    name: str,
+    texts: dict[str, str],
+    out: Path | None,
+    console: Console | None,
+    as_latex: bool,
+) -> list[Path]:
+    """Print a page, or its LaTeX, and write it; page: title, tables and remarks. Returns the files."""
+    title, views, remarks = page
+    if as_latex:
+        texts = texts | {".tex": latex.tables(views, name, [title, *remarks])}
+    written = _write(out, texts) if out is not None else []
+    if console is not None:
+        if as_latex:
+            console.print(Text(texts[".tex"]), soft_wrap=True, end="")
+        else:
+            render.print_page(console, title, views, remarks)
+        for path in written:
+            console.print(Text(f"{'% ' * as_latex}wrote {path}"), soft_wrap=True)
+    return written
 
 
 def _published(name: str) -> dict[str, Any]:
