@@ -8,10 +8,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, TypeVar
 
 
 def cores() -> int:
@@ -29,6 +29,8 @@ def _start_tracker() -> None:
         sys.warnoptions[:] = rules
 
 
+T = TypeVar("T")
+_JAX64 = "JAX_ENABLE_X64"
 _SAFE, _safe_path = "PYTHONSAFEPATH", threading.Lock()
 
 
@@ -40,7 +42,7 @@ def starting() -> Any:
     """
     if sys.platform == "linux":
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["flyrun.experiments.runner.executors"])
+        context.set_forkserver_preload(["flyrun.experiments.runner.worker_pool"])
         # copies are asked for by a socket among temporary files, where some have none, or too long a path
         with _safe_path, sigint_blocked(), contextlib.suppress(OSError):
             # else what it imports would be files of these names in the folder where a person stands
@@ -59,6 +61,37 @@ def as_here(environment: dict[str, str]) -> None:
     """Take over the environment of the process that asked for this one; first thing in it."""
     os.environ.clear()
     os.environ.update(environment)
+
+
+def jax64() -> bool:
+    """Whether JAX computes in double precision in this process, or will once it is imported."""
+    if jax := sys.modules.get("jax"):
+        return bool(jax.config.jax_enable_x64)
+    return os.environ.get(_JAX64, "").lower() in ("1", "true", "t", "yes", "y", "on")
+
+
+def switch_jax(double: bool) -> None:
+    """Have JAX compute in double precision or not, in this process."""
+    if jax := sys.modules.get("jax"):
+        jax.config.update("jax_enable_x64", double)
+    else:
+        os.environ[_JAX64] = str(int(double))
+
+
+class Apart(contextlib.ExitStack):
+    """Calls functions in a process for each kind of worker but the usual one, which ends with the `with`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pools: dict[str, Pool] = {}
+
+    def call(self, kind: str, function: Callable[..., T], *arguments: object) -> T:
+        """function(*arguments), which for a kind of worker must be importable and go through a pipe."""
+        if not kind:
+            return function(*arguments)
+        if kind not in self._pools:
+            self._pools[kind] = self.enter_context(Pool(1))
+        return self._pools[kind].submit(function, *arguments).result()
 
 
 @contextlib.contextmanager

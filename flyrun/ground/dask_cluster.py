@@ -16,6 +16,8 @@ WORKER_SETTINGS = {
     "distributed.nanny.pre-spawn-environ": {},
     # Looks at the workers' stacks a hundred times a second, for a dashboard that nobody has asked for.
     "distributed.worker.profile.enabled": False,
+    # A daemon may not start processes, in which cells run whose libraries have switches of a whole process.
+    "distributed.worker.daemon": False,
 }
 WORKER_COMMAND = "dask worker {} --nthreads 1"
 

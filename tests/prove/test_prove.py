@@ -140,6 +140,12 @@ def test_a_proof_fails_what_is_broken(plug_in, monkeypatch, fault, failed):
     assert not proofs.passed(plugins.identity(Made(fault="of other settings")))
 
 
+@pytest.mark.thorough
+def test_what_says_no_of_itself_is_not_promised_a_yes(plug_in, monkeypatch):
+    monkeypatch.setattr(Draws, "facts", lambda self, state=None: Facts("Made", exact=False))
+    assert outcome(EXACT, monkeypatch)[1][-1].endswith("so tables say exact: no")
+
+
 @pytest.mark.thorough(but="contract")
 @pytest.mark.parametrize(
     ("fault", "failed", "text"),

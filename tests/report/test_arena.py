@@ -1,6 +1,7 @@
 """Scores of an arena: what independent draws are worth, what is a tie, what errors are made of."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -37,7 +38,7 @@ def _cell(draws, cost=N_DATA, workers=1):
         "square": square,
     }
     values["mean_all"] = mean
-    folder = SimpleNamespace(parents=[None, SimpleNamespace(__truediv__=lambda *_: None)])
+    folder = Path("results/runs/it/arm/key/seed=0")
     return SimpleNamespace(
         info={"settings": {}},
         facts={},
@@ -48,9 +49,9 @@ def _cell(draws, cost=N_DATA, workers=1):
 
 @pytest.fixture
 def pooled(monkeypatch):
-    monkeypatch.setattr(arena_errors.store, "matching", lambda settings: "it")
-    monkeypatch.setattr(arena_errors.store, "load", lambda name: _gold())
-    monkeypatch.setattr(arena_errors, "_at_the_end", lambda chains, gold: {})
+    monkeypatch.setattr(arena_errors.store, "matching", lambda settings, beside: ("it", _gold()))
+    monkeypatch.setattr(arena_errors, "_about", lambda name, gold: "")
+    monkeypatch.setattr(arena_errors, "_at_the_end", lambda chains, name, gold: {})
     return lambda cells: arena_errors.pool(cells)["arena"]
 
 

@@ -1,4 +1,4 @@
-"""flyrun prove: whether a sampler, a likelihood or a prior makes what it says it makes."""
+"""flyrun prove: whether a sampler, a likelihood or another choice makes what it says it makes."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from flyrun.experiments.config.catalogue import options
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import SCHEMAS, build, did_you_mean, listing
 
-GROUPS = ("sampler", "model", "prior")
+GROUPS = ("sampler", "model", "prior", "bound", "brightness", "acceptance")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def _choice(word: str) -> tuple[str, str]:
     if not groups:
         known = [choice for each in GROUPS for choice in SCHEMAS[each]]
         close = did_you_mean(name, known)
-        raise ConfigError(f"prove {word}: no sampler, model or prior has this name{close}; see `flyrun list`")
+        raise ConfigError(f"prove {word}: no choice that is proven has this name{close}; see `flyrun list`")
     if len(groups) > 1:
         which = listing((f"`flyrun prove {group}={name}`" for group in groups), "or")
         raise ConfigError(f"prove {name}: is several; say {which}")
@@ -48,9 +48,10 @@ def _choice(word: str) -> tuple[str, str]:
 
 VERB = Verb(
     "prove",
-    "test whether a sampler, model or prior does what it says",
+    "test whether a sampler, a likelihood or another choice does what it says",
     run,
-    about="""Tries a sampler, a likelihood or a prior on small posteriors of two coordinates: steps that
+    about="""Tries a sampler, a likelihood, a prior, a bound, an update of brightness or a rule of acceptance
+    on small posteriors of two coordinates: steps that
     must be the same wherever they are cut, moments against quadrature, queries against an independent count,
     exact draws that must stay exact, and for a likelihood its slopes and bounds. Each trial also runs on the
     posterior at another temperature, where it must fail.
@@ -66,7 +67,7 @@ VERB.takes(
     metavar="NAME",
     type=str,
     offers=lambda _: [name for group in GROUPS for name in options(group)],
-    help="a sampler, a model or a prior; GROUP=NAME where several have the name",
+    help="a sampler, model, prior, bound, brightness or acceptance; GROUP=NAME where several have the name",
 )
 VERB.takes_settings("its settings, as in sampler.step=0.5: the proof holds for these")
 VERB.takes(

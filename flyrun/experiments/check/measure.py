@@ -18,6 +18,7 @@ from flyrun.experiments.runner.cell import cell_key, cells
 from flyrun.experiments.runner.launch import run
 from flyrun.experiments.runner.store import StoredCell
 from flyrun.experiments.samplers.method import prepare
+from flyrun.ground.children import Apart
 from flyrun.ground.environment import describe, one_thread
 from flyrun.ground.errors import FlyrunError
 from flyrun.ground.executor import Local
@@ -53,8 +54,9 @@ def overrides(experiment: str) -> list[str]:
 def measure(experiment: str) -> dict[str, dict[str, Any]]:
     """Run every arm of an experiment: arm -> `Measured` as a dictionary."""
     job = compose_job([f"experiment={experiment}", *overrides(experiment)])
-    with tempfile.TemporaryDirectory(prefix="flyrun-check-") as folder, one_thread():
-        return {arm.name: asdict(_arm(arm, Path(folder), job)) for arm in job.arms}
+    with tempfile.TemporaryDirectory(prefix="flyrun-check-") as folder, Apart() as apart:
+        each = ((arm.name, apart.call(arm.sampler.worker, _arm, arm, Path(folder), job)) for arm in job.arms)
+        return {name: asdict(measured) for name, measured in each}
 
 
 def _needed(arm: Arm, seed: int, folder: Path, job: Job) -> tuple[StoredCell, ...]:
@@ -82,6 +84,7 @@ def machine() -> dict[str, str]:
     }
 
 
+@one_thread()
 def _arm(arm: Arm, folder: Path, job: Job) -> Measured:
     method = prepare(arm, folder)
     setup, draws = hashlib.sha256(), hashlib.sha256()

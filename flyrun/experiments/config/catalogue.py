@@ -1,6 +1,7 @@
 """What there is to choose from, and in which files. No Hydra."""
 
 import inspect
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ def plural(group: str) -> str:
 
 
 def files(group: str, folders: Iterable[str | Path] = ()) -> dict[str, Path]:
-    """Return option -> YAML file of a group, flyrun's own before those of further folders."""
+    """Return option -> YAML file of a group, flyrun's own before those of packages and further folders."""
+    each = [sorted((Path(folder) / group).glob("*.yaml")) for folder in (conf_dir(), *folders)]
+    each.insert(1, [*plugins.EXPERIMENTS.values()] if group == "experiment" else [])
     paths: dict[str, Path] = {}
-    for folder in (conf_dir(), *folders):
-        for path in sorted((Path(folder) / group).glob("*.yaml")):
-            paths.setdefault(path.stem, path)
+    for path in itertools.chain(*each):
+        paths.setdefault(path.stem, path)
     return paths
 
 

@@ -7,6 +7,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
+from flyrun.experiments.config import plugins
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import did_you_mean, listing
 
@@ -26,7 +27,10 @@ def _sentence(error: Exception) -> str:
         options = sorted(error.options or ())
         if group and options:
             close = did_you_mean(option, options)
-            return f"{group}={option}: no such {group}; choose from {listing(options)}{close}"
+            why = (
+                "".join(f"; {complaint}" for complaint in plugins.COMPLAINTS) if group == "experiment" else ""
+            )
+            return f"{group}={option}: no such {group}; choose from {listing(options)}{close}{why}"
         return f"{error.missing_cfg_file}: no such configuration file; see `flyrun list`"
     if isinstance(error, OverrideParseException):
         return f"{error.override}: cannot be read as key=value"

@@ -142,7 +142,8 @@ def _state() -> Hashable:
     folders = [source.path for source in loader.get_sources() if source.scheme() == "file"]
     if folders != [str(conf_dir())]:
         return None
-    files = ((path, path.stat()) for path in conf_dir().rglob("*.yaml"))
+    places = [*conf_dir().rglob("*.yaml"), *plugins.EXPERIMENTS.values()]
+    files = ((path, path.stat()) for path in places)
     return frozenset((path, stat.st_mtime_ns, stat.st_size) for path, stat in files), plugins.offered()
 
 

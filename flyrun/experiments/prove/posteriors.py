@@ -84,8 +84,8 @@ def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
 
     A sampler: logistic regression under a Gaussian prior, whose posterior is skewed, on all data and, where
     it goes with bounds, under Firefly Monte Carlo, and on more rows than any of its settings; robust
-    regression under a Laplace prior. A likelihood or a prior: itself on few rows, moved by a random walk.
-    ConfigError where none goes with it.
+    regression under a Laplace prior. A likelihood, a prior or another choice of a chain: itself on few rows,
+    moved by a random walk. ConfigError where none goes with it.
     """
     sampler = choice.name if choice.group == "sampler" else "random_walk"
     if getattr(choice, "kind", "rows") != "rows" or "rows" not in getattr(choice, "kinds", ("rows",)):
@@ -108,14 +108,16 @@ def arms(choice: Choice, iterations: int) -> dict[str, Arm]:
         wanted["robust"] = {"model": heavy, "prior": priors.Laplace(scale=0.5), "sampler": choice}
     else:
         wanted = {choice.name: {"model": logistic, "prior": prior} | {choice.group: choice}}
+    bounded = {"bound": (True,), "brightness": (True,), "acceptance": (False,)}
     tried, why = {}, ""
     for name, parts in wanted.items():
-        for bound in (False, True):
+        for bound in bounded.get(choice.group, (False, True)):
             if bound and (
                 base.bound is None or not parts["model"].bounds or name not in ("logistic", choice.name)
             ):
                 continue
             flymc: dict[str, Any] = {"bound": Map(), "brightness": Implicit()} if bound else {}
+            flymc.pop(choice.group, None)
             if choice.group == "model" and not bound:  # what its bounds are given must be its own
                 parts = {**parts, "model": counted(choice)}
             elif choice.group == "model":

@@ -59,21 +59,23 @@ def prove(choice: Choice, iterations: int, say: Callable[[str], object]) -> bool
     Raises ConfigError where there is nothing to try: no posterior that it goes with, or no draws.
     """
     arms = posteriors.arms(choice, iterations)
-    lines, good = [], True
+    lines, good, claims = [], True, set[bool | None]()
     with tempfile.TemporaryDirectory(prefix="flyrun-prove-") as folder, one_thread():
-        for trial in _trials(choice, arms, Path(folder)):
+        for trial in _trials(choice, arms, Path(folder), claims):
             lines.append(str(trial))
             say(lines[-1])
             good = good and trial.passed is not False
     proofs.keep(choice, good, lines)
-    say(_outcome(choice, good))
+    say(_outcome(choice, good, claims))
     return good
 
 
-def _outcome(choice: Choice, good: bool) -> str:
+def _outcome(choice: Choice, good: bool, claims: set[bool | None]) -> str:
     what = f"{choice.group}={choice.name}"
     if not good:
         return f"{what}: not proven"
+    if False in claims and choice.group == "sampler":
+        return f"{what}: proven, but the method says exact=False of itself, so tables say exact: no"
     if not plugins.is_foreign(choice):
         return f"{what}: proven"
     if not choice.exact:
@@ -81,7 +83,8 @@ def _outcome(choice: Choice, good: bool) -> str:
     return f"{what}: proven; tables say exact: yes while its sources and settings stay as they are"
 
 
-def _trials(choice: Choice, arms: dict[str, Arm], folder: Path) -> Iterator[Trial]:
+def _trials(choice: Choice, arms: dict[str, Arm], folder: Path, claims: set[bool | None]) -> Iterator[Trial]:
+    """claims: takes what the methods say of their exactness."""
     level, refused = LEVEL / (10 * len(arms)), []
     for of, arm in arms.items():
         if choice.group == "sampler" and arm.sampler.needed_at(arm, 0):
@@ -99,6 +102,7 @@ def _trials(choice: Choice, arms: dict[str, Arm], folder: Path) -> Iterator[Tria
             raise ConfigError(
                 f"prove {choice.name}: answers with a density, of which there is nothing to prove"
             )
+        claims.add(method.facts().exact)
         try:
             yield from _of_arm(choice, of, (arm, plain), method, folder, level)
         except Exception as error:  # whatever another's code does
@@ -119,7 +123,7 @@ def _of_arm(
 ) -> Iterator[Trial]:
     arm, plain = arms
     right, wrong = Truth(plain, folder), Truth(plain, folder, HEAT)
-    if choice.group != "sampler" and of == choice.name:
+    if choice.group in ("model", "prior") and of == choice.name:
         yield from _functions(choice, plain, right.problem, of)
     yield (agreed := _agreed(method, of))
     if not agreed.passed:

@@ -20,10 +20,6 @@ from flyrun.ground.page.render import View
 Plot = Callable[..., Any]
 
 
-#: the entry points of other packages' sections
-POINTS = "flyrun.sections"
-
-
 def no_row(*_: object) -> Row:
     """Nothing is known of an arm."""
     return {}
@@ -123,7 +119,7 @@ class Section:
 @functools.cache
 def sections() -> tuple[Section, ...]:
     """The parts that reports are made of, in their order: one of each file of report/sections, and those of
-    other packages, which name them as entry points `flyrun.sections`.
+    other packages, which name them as entry points `flyrun.sections`, or a metric alone as `flyrun.metrics`.
 
     A package's that cannot be used, or has the name of another, is a part that says so on every page.
     """
@@ -132,13 +128,16 @@ def sections() -> tuple[Section, ...]:
         one.name: importlib.import_module(f"flyrun.experiments.report.sections.{one.name}").SECTION
         for one in files
     }
-    for point in sorted(metadata.entry_points(group=POINTS), key=lambda point: point.name):
+    points = [*metadata.entry_points(group="flyrun.sections"), *metadata.entry_points(group="flyrun.metrics")]
+    for point in sorted(points, key=lambda point: point.name):
         package = point.dist.name if point.dist else point.module
         from flyrun import extend  # late: only packages need it
 
         try:
             part = extend.loaded(point.load)
-            problem = "" if isinstance(part, Section) else "is no Section"
+            if isinstance(part, Metric) and point.group == "flyrun.metrics":
+                part = Section(part.name, metrics=[part], title=part.head)
+            problem = "" if isinstance(part, Section) else f"is no {point.group[7:-1].capitalize()}"
             problem = problem or f"{part.name} is the name of another" * (part.name in parts)
         except extend.ContractError as error:
             problem = str(error)

@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from flyrun.experiments.runner.chunks import run_cell
 from flyrun.experiments.runner.events import Display
 from flyrun.experiments.runner.outcomes import RESTARTS, Executor, Outcome, died, failed, gave_up
 from flyrun.experiments.runner.work_left import finished
+from flyrun.experiments.runner.worker_pool import WorkerPool, kind_of
 from flyrun.ground import children, slurm
 from flyrun.ground.children import cores
 from flyrun.ground.dask_cluster import WORKER_COMMAND, WORKER_SETTINGS, local_cluster, refuse_unfit
@@ -291,4 +292,24 @@ def _work(task: Task, run: str) -> Outcome:
         if cell_key(task.cell.arm) != task.cell.key:
             text = "the worker's flyrun is another than the one that asks; install the same on both"
             return failed(task.cell, ConfigError(f"executor=dask: {text}"))
-        return run_cell(task, lambda event: worker.log_event(run, event), stop, _programs)
+
+        def report(event: dict) -> None:
+            worker.log_event(run, event)
+
+        return _apart(task, report, stop) if kind_of(task) else run_cell(task, report, stop, _programs)
+
+
+def _apart(task: Task, report: Callable[[dict], None], stop: Callable[[], bool]) -> Outcome:
+    """Run a cell of another kind of worker in a process of its own, which ends with it."""
+    pool, ended = WorkerPool(1, report), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_REPEAT_S):
+            if stop():
+                pool.stop()
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        return next(iter([*pool.outcomes([task])]), Outcome(task.cell, "stopped", "before its end"))
+    finally:
+        ended.set()

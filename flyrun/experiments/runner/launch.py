@@ -28,7 +28,7 @@ from flyrun.experiments.runner.lock import locked
 from flyrun.experiments.runner.outcomes import Executor, Outcome, RunResult, failed
 from flyrun.experiments.runner.work_left import finished, plan
 from flyrun.experiments.samplers.method import prepare as default_prepare
-from flyrun.ground import environment, files, run_files
+from flyrun.ground import children, environment, files, run_files
 from flyrun.ground.errors import ConfigError, FlyrunError, StoreError
 from flyrun.ground.paths import cache_dir
 from flyrun.ground.progress import SLOW_S, duration, when_slow
@@ -139,12 +139,18 @@ class _Launch:
         setup, surroundings = self.result.run_dir / "setup", environment.describe()
         compiled: dict[str, tuple[float, int | None] | Exception] = {}
         tasks = []
-        with CompileAhead(self.job.executor, pending, prepare, setup) as ahead:
+        here = [cell for cell in pending if not cell.arm.sampler.worker]
+        with CompileAhead(self.job.executor, here, prepare, setup) as ahead, children.Apart() as apart:
             for cell in pending:
                 if cell.key in compiled:
                     continue
                 ahead.begin(cell)
                 try:
+                    if kind := cell.arm.sampler.worker:
+                        compiled[cell.key], said = apart.call(kind, _compiled, cell, setup, prepare)
+                        for text in said:
+                            self.screen.say(text)
+                        continue
                     compiled[cell.key] = cost = _compile(cell, setup, self.screen.say, prepare)
                     ahead.took(cost[0])
                 except FlyrunError:
@@ -178,7 +184,7 @@ class _Launch:
     def execute_wave(self, tasks: list[Task], ends: float | None) -> None:
         """Run tasks none of which reads another's cell."""
         display = progress.display(self.console, len(tasks), self.terse, bars=True)
-        executor = executors.executor(self.job.executor, len(tasks), display)
+        executor = executors.executor(self.job.executor, tasks, display)
         timer = threading.Timer(0.0 if ends is None else max(0.0, ends - time.time()), executor.stop)
         timer.daemon = True
         if ends is not None:
@@ -275,6 +281,13 @@ def _compile(cell: Cell, setup: Path, say: Callable, prepare: Callable) -> tuple
     if (taken := time.perf_counter() - start) > SLOW_S:
         say(f"{arm.name}: compiled in {duration(taken)}")
     return seconds, environment.peak_memory()
+
+
+def _compiled(cell: Cell, setup: Path, prepare: Callable) -> tuple[tuple[float, int | None], list[str]]:
+    """The same in a process of the cell's kind of worker, and what there was to say."""
+    lines: list[str] = []
+    with environment.one_thread():
+        return _compile(cell, setup, lines.append, prepare), lines
 
 
 @contextlib.contextmanager

@@ -15,9 +15,9 @@ from flyrun.ground.schema import Choice
 def judged(arm: Arm, facts: Facts) -> Facts:
     """The facts of an arm with what is known of its exactness, and the names of the proofs that it hangs on.
 
-    What the method says counts where it is no, and of flyrun's own choices. Of another package's sampler,
-    likelihood or prior, this arm's or of an arm that it makes use of, nobody knows unless its class says
-    `exact` and its proof, as its sources and settings are now, has passed.
+    What the method says counts where it is no, and of flyrun's own choices. Of another package's (all but
+    data, this arm's or of an arm that it makes use of) nobody knows unless its class says `exact` and its
+    proof, as its sources and settings are now, has passed.
     """
     awaited = _awaited(arm)
     if not facts.exact or awaited == []:
@@ -38,7 +38,7 @@ def settled(info: CellInfo) -> CellInfo:
 def _awaited(arm: Arm) -> list[str] | None:
     """Names of the proofs that an arm's exactness hangs on; None where a class does not say that it is."""
     arms = [arm, *arm.sampler.inner_arms(arm), *arm.sampler.needed_arms(arm)]
-    chosen = [part for each in arms for part in (each.sampler, each.model, each.prior) if part is not None]
+    chosen = [part for each in arms for group, part in each.choices().items() if group != "dataset"]
     foreign = [part for part in chosen if plugins.is_foreign(part)]
     return (
         list(dict.fromkeys(map(plugins.identity, foreign))) if all(part.exact for part in foreign) else None

@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from flyrun.experiments.config.arm import Arm
-from flyrun.ground import schema
-from flyrun.ground.errors import FlyrunError, factoring
+from flyrun.ground import children, schema
+from flyrun.ground.errors import ConfigError, FlyrunError, factoring
 
 State = dict[str, np.ndarray]
 """What a checkpoint holds: arrays by name, the random generator's among them."""
@@ -163,8 +163,18 @@ def prepare(arm: Arm, folder: Path) -> Method:
 
     Raises DataError, ConfigError or DensityError, one line each, for what a person can mend.
     """
+    if arm.sampler.worker == "jax64":
+        children.switch_jax(True)
+    double = children.jax64()
     with factoring(getattr(arm.dataset, "standardize", True)):
-        return schema.importer(arm.sampler.path_of_family).prepare(arm, folder)
+        method: Method = schema.importer(arm.sampler.path_of_family).prepare(arm, folder)
+    if children.jax64() and not double:
+        children.switch_jax(False)
+        raise ConfigError(
+            f"sampler={arm.sampler.name}: switches JAX to double precision for the whole process, where "
+            'other samplers run; write worker = "jax64" in its class, which does it in a process of its own'
+        )
+    return method
 
 
 def near(arm: Arm, problem: Any, steps: int) -> tuple[Any, State, int]:

@@ -15,8 +15,6 @@ from pathlib import Path
 import flyrun
 from flyrun.ground import paths
 
-#: group of choices -> the entry point group by which other packages bring some
-GROUPS = {group: f"flyrun.{group}s" for group in ("sampler", "dataset", "model", "prior")}
 #: what draws do not depend on: settings have a place of their own in a cell's key
 _ASIDE = (
     "flyrun.extend", "flyrun.experiments.config", "flyrun.families.options", "flyrun.tables.options",
@@ -29,7 +27,8 @@ PACKAGE = Path(flyrun.__file__).parent
 def plugin_points() -> list[metadata.EntryPoint]:
     """The entry points of installed plug-ins, by group and name; none is imported."""
     every = metadata.entry_points()  # once: it reads a file of each installed distribution
-    points = (point for group in GROUPS.values() for point in every.select(group=group))
+    groups = (group for group in every.groups if group.startswith("flyrun."))
+    points = (point for group in groups for point in every.select(group=group))
     return sorted(points, key=lambda point: (point.group, point.name))
 
 

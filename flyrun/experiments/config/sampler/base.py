@@ -24,6 +24,9 @@ class Sampler(Choice):
     auxiliary: ClassVar[bool] = False
     #: whether the MAP must be found first
     at_map: ClassVar[bool] = False
+    #: kind of worker process that runs it; cells of two kinds never share one. "jax64" has JAX in double
+    #: precision; any other name is for a package whose library has switches of the whole process
+    worker: ClassVar[str] = ""
     #: whether an arm alone is called after its bound
     of_bound: ClassVar[bool] = False
 

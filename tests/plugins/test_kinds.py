@@ -1,0 +1,164 @@
+"""All kinds of what a package brings; and libraries with switches of the whole process, apart from others."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.processes import copies
+from tests.plugins.test_plugins import install, python
+
+#: stands for JAX, which tests run without: the switch alone
+JAX = """
+import os
+
+class config:
+    jax_enable_x64 = os.environ.get("JAX_ENABLE_X64") == "1"
+
+    @classmethod
+    def update(cls, name, value):
+        setattr(cls, name, value)
+"""
+MIXED = """# @package _global_
+# Kinds of worker in one run.
+defaults: [override /dataset: toy_2d, override /model: logistic, override /prior: gaussian, _self_]
+protocol: {init: map, iterations: 40, burn_in: 20, seeds: 2}
+arms:
+  wide: [sampler=wide]
+  narrow: [sampler=narrow]
+"""
+SOURCE = Path(__file__).with_name("flyrun_wide.py").read_text()
+SWITCH = 'import jax\n\njax.config.update("jax_enable_x64", True)\n'
+
+
+@pytest.fixture(scope="module")
+def copy():
+    with copies() as made:
+        yield made
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Two samplers of two precisions, in packages of their own, and an experiment of both in one's folder."""
+    folder = tmp_path / "site"
+    install(folder, "wide = flyrun_wide:Wide", "experiments: wide = wide_parts", package="flyrun-wide")
+    install(folder, "narrow = flyrun_narrow:Narrow", package="flyrun-narrow")
+    head, narrow, rest = SOURCE.partition('@option("sampler", "narrow")')
+    narrow, wide, rest = (narrow + rest).partition('@option("sampler", "wide")')
+    wide, methods, rest = (wide + rest).partition("def prepare")
+    (folder / "flyrun_wide.py").write_text(head + wide + methods + rest)
+    (folder / "flyrun_narrow.py").write_text(head + narrow + methods + rest)
+    (folder / "jax.py").write_text(JAX)
+    (folder / "wide_parts/experiment").mkdir(parents=True)
+    (folder / "wide_parts/__init__.py").touch()
+    (folder / "wide_parts/experiment/mixed.yaml").write_text(MIXED)
+    return folder
+
+
+def states(site, run="mixed"):
+    folders = (site / "results/runs" / run).glob("*/*/seed=*")
+    return {(at.parts[-3], at.name): (at / "done").exists() for at in folders}
+
+
+def sent(site, **variables):
+    return python(site, "-m", "flyrun", "experiment=mixed", *variables.pop("words", ()), **variables)
+
+
+@pytest.mark.thorough(but="workers=1")
+@pytest.mark.parametrize(
+    "words", [["executor.workers=1"], ["executor.workers=2"], ["executor=dask"]], ids=",".join
+)
+def test_kinds_of_worker_never_share_a_process(site, words):
+    done = sent(site, words=words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert states(site) == {(arm, f"seed={s}"): True for arm in ("wide", "narrow") for s in (0, 1)}
+
+
+def test_without_kinds_the_same_run_fails(site):
+    """The broken twin: cells of one process, of which one has switched JAX."""
+    source = (site / "flyrun_wide.py").read_text()
+    (site / "flyrun_wide.py").write_text(source.replace('"jax64"', '""'))
+    done = sent(site, words=["executor.workers=1"])
+    assert done.returncode == 1
+    assert "JAX is in single precision" in done.stdout + done.stderr
+
+
+@pytest.mark.thorough
+def test_a_switch_as_a_package_is_imported_is_its_samplers_alone(site):
+    source = (site / "flyrun_wide.py").read_text()
+    (site / "flyrun_wide.py").write_text(SWITCH + source.replace('    worker: ClassVar[str] = "jax64"\n', ""))
+    done = sent(site, words=["executor.workers=1"])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_switch_in_prepare_is_refused_in_a_line(copy, site):
+    source = (site / "flyrun_wide.py").read_text().replace('    worker: ClassVar[str] = "jax64"\n', "")
+    late = "def prepare(arm, folder):\n" + "".join(f"    {line}\n" for line in SWITCH.splitlines() if line)
+    (site / "flyrun_wide.py").write_text(source.replace("def prepare(arm, folder):\n", late))
+    done = copy.flyrun(site, "experiment=mixed", "executor.workers=1")
+    assert (done.returncode, done.stderr.count("sampler=wide: switches JAX")) == (2, 1), done.stderr
+    assert 'write worker = "jax64" in its class' in done.stderr
+
+
+MORE = '''
+from typing import ClassVar
+
+import numpy as np
+
+from flyrun.extend import Acceptance, Bound, Metric, decide, implements, log_data, kept_log_data, keep, option
+
+
+@option("bound", "origin")
+class Origin(Bound):
+    """Bounds tight at θ = 0."""
+
+    exact: ClassVar[bool] = True
+    suggests: ClassVar[tuple[str, ...]] = ("brightness=implicit", "brightness.q=0.1")
+
+
+def build(config, setup, expects):
+    return setup.touching(np.zeros(setup.n_params)), np.empty(0)
+
+
+TWICE = Metric("twice_done", "2 × seeds", lambda run, arm: 2.0 * arm.done, "of the arm")
+'''
+
+
+def test_a_bound_a_metric_and_an_experiment_come_from_a_package(copy, site):
+    (site / "flyrun_more.py").write_text(MORE)
+    install(
+        site,
+        "bounds: origin = flyrun_more:Origin",
+        "metrics: twice = flyrun_more:TWICE",
+        package="flyrun-more",
+    )
+    (site / "wide_parts/experiment/near.yaml").write_text(
+        MIXED.replace("wide: [sampler=wide]", "regular: [sampler=random_walk, bound=none]").replace(
+            "narrow: [sampler=narrow]", "origin: [sampler=random_walk, bound=origin]"
+        )
+    )
+    done = copy.flyrun(site, "experiment=near", "executor.workers=1")
+    assert done.returncode == 0, done.stderr
+    rows = [*csv.DictReader((site / "results/runs/near/table.csv").open())]
+    assert {(row["arm"], row["exact"], float(row["twice_done"])) for row in rows} == {
+        ("regular", "True", 4.0),
+        ("origin", "unknown", 4.0),
+    }
+    assert "near " in copy.flyrun(site, "list", "experiments").stdout
+
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (lambda folder: (folder / "mixed.yaml").write_text("a: [1"), "mixed.yaml cannot be read: "),
+        (lambda folder: (folder / "mixed.yaml").rename(folder / "toy_flymc.yaml"), "whose name another"),
+        (lambda folder: (folder / "mixed.yaml").unlink(), "wide_parts/experiment has no YAML file"),
+    ],
+)
+def test_experiments_of_a_package_that_cannot_be_used_are_told_who_chooses_one(copy, site, spoil, text):
+    spoil(site / "wide_parts/experiment")
+    done = copy.flyrun(site, "experiment=mixed")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert text in done.stderr
+    words = ["dataset=toy_2d", "model=logistic", "bound=map", "sampler=random_walk", "protocol=smoke"]
+    assert copy.flyrun(site, *words, "executor.workers=1").returncode == 0
