@@ -2,11 +2,11 @@
 
 import argparse
 
+from flyrun.cli.listing import own_folders
 from flyrun.cli.verb import Verb, path, whole
 from flyrun.experiments.config.catalogue import options
 from flyrun.ground.children import cores
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.paths import in_checkout, reference_dir
 
 
 def run(given: argparse.Namespace) -> int:
@@ -19,10 +19,8 @@ def run(given: argparse.Namespace) -> int:
         if other := "--update" if given.update else "--values" if given.values else "":
             raise ConfigError(f"check: --against and {other} do not go together; drop one")
         return check_against(given.against, given.experiments, workers, console)
-    if given.update and given.values is None and not in_checkout():
-        raise ConfigError("check --update: stores into a checkout, and this is none; add --values FOLDER")
-    folder = given.values or reference_dir() / "check"
-    return check(given.experiments, folder, given.update, workers, console)
+    folders = own_folders(given.config_dir)
+    return check(given.experiments, given.values, given.update, workers, console, folders=folders)
 
 
 VERB = Verb(
@@ -38,6 +36,7 @@ VERB = Verb(
         "flyrun check toy_flymc",
         "flyrun check toy_flymc --against HEAD~1",
         "flyrun check --update toy_flymc --values mine",
+        "flyrun check mine --config-dir conf --update",
     ),
 )
 VERB.takes(
@@ -45,7 +44,7 @@ VERB.takes(
     metavar="EXPERIMENT",
     nargs="*",
     offers=lambda _: options("experiment"),
-    help="which ones (default: all)",
+    help="which ones (default: all, or those of --config-dir)",
 )
 VERB.takes(
     "--update", action="store_true", help="store what is measured, and print how it differs from before"
@@ -57,5 +56,10 @@ VERB.takes(
 )
 VERB.takes("--workers", metavar="N", type=whole(1), help="processes (default: one per core)")
 VERB.takes(
-    "--values", metavar="FOLDER", type=path, help="where values are stored (default: results/reference/check)"
+    "--values",
+    metavar="FOLDER",
+    type=path,
+    help="where values are stored (default: results/reference/check; of a package's experiments and of those "
+    "in --config-dir: the folder check beside experiment)",
 )
+VERB.takes_own_options()

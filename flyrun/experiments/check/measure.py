@@ -2,6 +2,7 @@
 
 import hashlib
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,15 +46,15 @@ class Measured:
     level: list[float]
 
 
-def overrides(experiment: str) -> list[str]:
+def overrides(experiment: str, folders: Sequence[str] = ()) -> list[str]:
     """The words that make an experiment small. Raises ConfigError where its list `check` is none."""
-    small = own_list(catalogue.load(catalogue.files("experiment")[experiment]), "check")
+    small = own_list(catalogue.load(catalogue.files("experiment", folders)[experiment]), "check")
     return [*SIZE, "protocol.thin=1", *small]
 
 
-def measure(experiment: str) -> dict[str, dict[str, Any]]:
-    """Run every arm of an experiment: arm -> `Measured` as a dictionary."""
-    job = compose_job([f"experiment={experiment}", *overrides(experiment)])
+def measure(experiment: str, folders: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Run every arm of an experiment: arm -> `Measured` as a dictionary. folders: of a person's own."""
+    job = compose_job([f"experiment={experiment}", *overrides(experiment, folders)], folders)
     with tempfile.TemporaryDirectory(prefix="flyrun-check-") as folder, Apart() as apart:
         each = ((arm.name, apart.call(arm.sampler.worker, _arm, arm, Path(folder), job)) for arm in job.arms)
         return {name: asdict(measured) for name, measured in each}

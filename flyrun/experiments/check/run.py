@@ -15,7 +15,7 @@ from flyrun.experiments.check.against import checked_out, measure_there
 from flyrun.experiments.check.measure import machine, measure, overrides
 from flyrun.experiments.check.probes import probe
 from flyrun.experiments.config import catalogue
-from flyrun.ground import files
+from flyrun.ground import files, paths
 from flyrun.ground.children import Pool
 from flyrun.ground.errors import ConfigError, StoreError
 from flyrun.ground.schema import did_you_mean, listing
@@ -33,9 +33,25 @@ def check_against(revision: str, names: Sequence[str], workers: int, console: Co
         return check(names, values, False, workers, console, "the code is another")
 
 
-def _chosen(names: Sequence[str]) -> list[str]:
-    """The experiments to check, all where none is named. Raises ConfigError for one that there is not."""
-    known = catalogue.options("experiment")
+def _place(name: str, folders: Sequence[str]) -> Path:
+    """Where an experiment's values are stored: flyrun's with the papers', others beside the experiments'
+    folder. ConfigError where there is no such place.
+    """
+    experiments = catalogue.files("experiment", folders)[name].parent
+    if experiments.parent != paths.conf_dir():
+        return experiments.parent / "check" / f"{name}.json"
+    return paths.reference_dir() / "check" / f"{name}.json"
+
+
+def _chosen(names: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
+    """The experiments to check: where none is named those of the folders, or all. ConfigError for one that
+    there is not.
+    """
+    known = catalogue.options("experiment", folders)
+    if folders and not names:
+        return [
+            path.stem for folder in folders for path in sorted((Path(folder) / "experiment").glob("*.yaml"))
+        ]
     for name in names:
         if name not in known:
             close = did_you_mean(name, [*known, "--update"])
@@ -44,33 +60,44 @@ def _chosen(names: Sequence[str]) -> list[str]:
 
 
 def check(
-    names: Sequence[str], folder: Path, update: bool, workers: int, console: Console, apart: str = ""
+    names: Sequence[str],
+    values: Path | None,
+    update: bool,
+    workers: int,
+    console: Console,
+    apart: str = "",
+    folders: Sequence[str] = (),
 ) -> int:
     """Check (or with `update` store anew) these experiments, all where none is named; return the exit code.
 
+    values: where they are stored, None: each in its own place.  folders: of a person's own experiments.
     Exit code 1 where an arm differs from what is stored, or nothing is stored of it. apart: why bits may
     differ on one machine, too.
     """
     say = partial(console.print, soft_wrap=True, markup=False)
-    chosen = _chosen(names)
-    stored = {name: _read(folder / f"{name}.json") for name in chosen}
+    chosen = _chosen(names, folders)
+    places = {name: _place(name, folders) if values is None else values / f"{name}.json" for name in chosen}
+    flyruns = paths.reference_dir() / "check"
+    if update and not paths.in_checkout() and any(place.parent == flyruns for place in places.values()):
+        raise ConfigError("check --update: stores into a checkout, and this is none; add --values FOLDER")
+    stored = {name: _read(place) for name, place in places.items()}
     here, began = machine(), time.perf_counter()
     measured: dict[str, Any] = {}
     kinds: list[str] = []
-    for name, arms in _measured(chosen, workers):
+    for name, arms in _measured(chosen, workers, folders):
         measured[name] = arms
         console.print(f"{name}: {len(arms)} arms, {time.perf_counter() - began:.0f} s so far", style="dim")
     comparisons = sum(len(arms) for arms in measured.values()) * len(judge.STATISTICS)
     for name in chosen:
         if update:
-            _update(folder / f"{name}.json", name, stored[name], measured[name], here, say)
+            _update(places[name], name, stored[name], measured[name], here, say, folders)
         else:
-            kinds += _tell(name, stored[name], measured[name], here, comparisons, say, apart)
+            kinds += _tell(name, stored[name], measured[name], here, comparisons, say, apart, folders)
     bad = sum(kind in (judge.DIFFERS, judge.NEW) for kind in kinds)
     if {judge.ALIKE, judge.DIFFERS} & set(kinds):  # bits do not tell what is right, short chains hardly
         bad += probe(say)
     # what is stored of experiments that there are no more
-    for path in sorted(folder.glob("*.json")) if update and not names else ():
+    for path in sorted((values or flyruns).glob("*.json")) if update and not (names or folders) else ():
         if path.stem not in chosen:
             with files.writing(path, _ELSEWHERE):
                 path.unlink()
@@ -81,25 +108,34 @@ def check(
     return 1 if bad else 0
 
 
-def _measured(names: Sequence[str], workers: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _measured(
+    names: Sequence[str], workers: int, folders: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each experiment's arms, as they are done; several processes where that is quicker."""
     if min(workers, len(names)) < 2:
         for name in names:
-            yield name, measure(name)
+            yield name, measure(name, folders)
         return
     with Pool(min(workers, len(names))) as pool:
-        waiting = {pool.submit(measure, name): name for name in names}
+        waiting = {pool.submit(measure, name, folders): name for name in names}
         for done in as_completed(waiting):
             yield waiting[done], done.result()
 
 
 def _tell(
-    name: str, stored: dict, measured: dict, here: dict, comparisons: int, say: Callable, apart: str
+    name: str,
+    stored: dict,
+    measured: dict,
+    here: dict,
+    comparisons: int,
+    say: Callable,
+    apart: str,
+    folders: Sequence[str],
 ) -> list[str]:
     """Print the verdicts on an experiment's arms; their kinds."""
     if stored.get("machine") != here:
         apart = "the processor or a library is another"
-    arms = stored.get("arms", {}) if stored.get("overrides") == overrides(name) else {}
+    arms = stored.get("arms", {}) if stored.get("overrides") == overrides(name, folders) else {}
     gone = judge.Verdict(judge.NEW, "is stored, but the experiment has no such arm")
     verdicts = {arm: judge.judge(arms.get(arm), measured[arm], apart, comparisons) for arm in measured}
     verdicts |= {arm: gone for arm in arms if arm not in measured}
@@ -117,7 +153,9 @@ def show(name: str, verdicts: dict[str, judge.Verdict], say: Callable) -> list[s
     return kinds
 
 
-def _update(path: Path, name: str, stored: dict, measured: dict, here: dict, say: Callable) -> None:
+def _update(
+    path: Path, name: str, stored: dict, measured: dict, here: dict, say: Callable, folders: Sequence[str]
+) -> None:
     """Store what was found, and print how it differs from what was stored."""
     old = stored.get("arms", {})
     for arm in {**measured, **old}:
@@ -125,7 +163,7 @@ def _update(path: Path, name: str, stored: dict, measured: dict, here: dict, say
         changes = judge.changes(old[arm], measured[arm]) if both else "gone" if arm in old else "new"
         if changes != "nothing":
             say(f"{name}, {arm}: {changes}")
-    entry = {"format": FORMAT, "machine": here, "overrides": overrides(name), "arms": measured}
+    entry = {"format": FORMAT, "machine": here, "overrides": overrides(name, folders), "arms": measured}
     if entry == stored:
         say(f"{name}: nothing changed")
         return
