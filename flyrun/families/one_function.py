@@ -174,7 +174,7 @@ def _traced(cls: _Class) -> _Functions:
     k = 1 + len(cls.sampled)
 
     def value(y: Numbers, trials: Numbers, *p: Numbers) -> Numbers:
-        eta, *others = _arguments(cls, trials, p, jax.numpy.exp)
+        eta, *others = _arguments(cls, trials, p, jax.numpy.exp)  # type: ignore[arg-type]
         return cls.log_likelihood(eta, y, *others)
 
     def derived(*at: Numbers) -> list[Numbers]:
@@ -236,7 +236,7 @@ class _Writer:
 
     def _results(self, equation: "JaxprEqn", given: list[str]) -> list[str]:
         kind, params = equation.primitive.name, equation.params
-        if any(variable.aval.shape for variable in equation.outvars):
+        if any(variable.aval.shape for variable in equation.outvars):  # type: ignore[attr-defined]
             self._refuse(kind, "makes an array, where a row has numbers")
         if kind in _CALLS:
             return self._inlined(params["call_jaxpr" if "call_jaxpr" in params else "jaxpr"], given)
@@ -246,7 +246,8 @@ class _Writer:
         elif kind == "polygamma" and given[0] == "(1.0)":
             written = "trigamma({1})"
         elif kind == "convert_element_type" and params["new_dtype"].kind == "f":
-            written = "1.0 * {0}" if equation.invars[0].aval.dtype.kind == "b" else "{0}"
+            of_bools = equation.invars[0].aval.dtype.kind == "b"  # type: ignore[attr-defined]
+            written = "1.0 * {0}" if of_bools else "{0}"
         if written is None:
             self._refuse(kind, "is not among what can be written out")
         line = written.format(*given)
