@@ -136,3 +136,7 @@ def test_numbers_of_what_runs_are_counted(page, sentence, numbers):
         _NUMBERS.index(word) if word in _NUMBERS else int(word.replace(",", "")) for word in found.groups()
     ]
     assert said == list(numbers)
+
+
+def test_the_page_of_packages_is_short():
+    assert len((ROOT / "docs/extending.md").read_text("utf-8").split()) <= 1_600

@@ -19,7 +19,7 @@ from tests.plugins.test_plugins import ARM, EXAMPLE, install
 from tests.stored import write_cell, write_run
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+TEXT = "\n".join((ROOT / f"docs/{page}.md").read_text(encoding="utf-8") for page in ("inside", "extending"))
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 PLUGINS = sorted((ROOT / "tests/plugins").glob("flyrun_*.py"))
 
@@ -35,7 +35,7 @@ def imports(source):
 
 @pytest.mark.parametrize("source", [*(path.read_text() for path in PLUGINS), *BLOCKS])
 def test_packages_and_the_text_import_nothing_else(source):
-    assert {module for module, _ in imports(source)} <= {"flyrun.extend"}
+    assert {module for module, _ in imports(source)} <= {"flyrun", "flyrun.extend"}
 
 
 def test_the_test_of_imports_sees_others():
@@ -47,7 +47,7 @@ def test_the_test_of_imports_sees_others():
 
 def test_each_name_is_documented_and_used_where_tests_run_it():
     rows = re.findall(
-        r"^\| (`.*?) \| (.+) \|$", TEXT.partition("### What a package imports")[2], re.MULTILINE
+        r"^\| (`.*?) \| (.+) \|$", "".join(re.split(r"^## What .* imports?$", TEXT, flags=re.M)[1:]), re.M
     )
     named = {name for row, _ in rows for name in re.findall(r"`(\w+)", row)}
     assert named == set(extend.__all__) - {"CONTRACT"}
@@ -65,7 +65,7 @@ def test_an_auxiliary_number_of_the_text_has_its_prior():
     exec(next(block for block in BLOCKS if "SHAPE = " in block), made)
     assert made["SHAPE"].sampled == "log_shape"
     assert str(made["SHAPE"].prior) == "exponential(0.5)"
-    assert made["Weibull"].auxiliary
+    assert made["Shaped"].auxiliary
 
 
 def test_nothing_of_it_is_loaded_before_it_is_used():

@@ -1,4 +1,4 @@
-"""docs/extending.md walked through: its new files written where it says, its commands run as printed."""
+"""docs/extending.md and inside.md walked through: new files where they say, commands run as printed."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+TEXT = "\n".join((ROOT / f"docs/{page}.md").read_text(encoding="utf-8") for page in ("inside", "extending"))
 FENCED = r"`([^`]+)`:\n\n```\w+\n(.*?)```"
 NEW = re.findall(rf"^New file {FENCED}", TEXT, re.DOTALL | re.MULTILINE)
 APPENDED = re.findall(rf"^Appended to {FENCED}", TEXT, re.DOTALL | re.MULTILINE)
@@ -37,8 +37,8 @@ def checkout(tmp_path_factory):
             file.write(f"\n\n{text}")
     made = run(root, "docs/generate.py")
     assert made.returncode == 0, made.stderr
-    shutil.copy(ROOT / "tests/plugins/flyrun_newton.py", root)
-    project = tomllib.loads((root / "flyrun-newton/pyproject.toml").read_text())["project"]
+    shutil.copy(root / "flyrun-plain-walk/flyrun_plain_walk.py", root)
+    project = tomllib.loads((root / "flyrun-plain-walk/pyproject.toml").read_text())["project"]
     told = root / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     told.mkdir()
     (told / "METADATA").write_text(
@@ -58,7 +58,7 @@ def run(checkout, *words, compiled=True):
 
 
 def test_the_text_has_all_of_it():
-    assert len(NEW) == 7
+    assert len(NEW) == 8
     assert len(APPENDED) == 5
     assert len(COMMANDS) == 7
 

@@ -3,6 +3,9 @@
 The libraries are no part of a development install: their tests run where the extra `peers` is.
 """
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -89,3 +92,16 @@ def test_the_same_bits_wherever_they_are_cut_and_queries_of_all_data(words, tmp_
         assert np.array_equal(values, again[name]), name
     assert (whole["queries"] % made.n_data == 0).all()
     assert (whole["queries"] >= made.n_data).all()
+
+
+def test_our_posterior_in_their_samplers_as_the_text_has_it():
+    for library in ("jax", "blackjax", "numpyro", "nutpie"):
+        pytest.importorskip(library)
+    text = (Path(__file__).parents[2] / "docs/extending.md").read_text("utf-8")
+    part = text.partition("## Our posteriors in your sampler")[2].partition("\n## ")[0]
+    scope, counts = {}, []
+    for block in re.findall(r"```python\n(.*?)```", part, re.DOTALL):
+        exec(block, scope)
+        counts.append(scope["posterior"].queries)
+    assert len(counts) == 4
+    assert (np.diff(counts) > 0).all()  # each sampler's reads are counted
