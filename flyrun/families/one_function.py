@@ -144,8 +144,8 @@ def _start(cls: _Class, log_density: Callable[..., Numbers], *rows: np.ndarray) 
 
 
 def _compiled(cls: _Class, source: str, scope: dict[str, Any]) -> _Functions:
-    """log_density and derivatives of a family, as if they were written in the class's module."""
-    scope = {**scope, "__name__": cls.__module__}
+    """log_density and derivatives of a family, as if they were written where log_likelihood is."""
+    scope = {**scope, "__name__": cls.log_likelihood.__module__}
     exec(compile(source, f"<{cls.__module__}.{cls.__name__}>", "exec"), scope)
     return scope["log_density"], scope["derivatives"]
 

@@ -1,4 +1,5 @@
-"""Softmax and Student-t: three data, a few θ, every z; the joint, its gradient and the brightness kernels."""
+"""Softmax, Student-t and others, bounds by hand or searched for: three data, a few θ, every z; the joint, its
+gradient and the brightness kernels."""
 
 import itertools
 
@@ -13,6 +14,7 @@ from flyrun.experiments.models import (
     probit,
     softmax,
     student_t,
+    tangents,
 )
 from flyrun.experiments.models.base_density import log_base
 from flyrun.experiments.models.collapse import collapse
@@ -26,9 +28,11 @@ from flyrun.experiments.samplers.chain.targets.target import data_gradient, kept
 from flyrun.ground.numerics.compiled import outer_jit
 from tests.densities import log_density
 from tests.exactness.enumeration import interpreted, outcomes, with_room_for_symbols
+from tests.plugins.rows import registered
 
 X = np.array([[1.0, 0.5], [-0.3, 1.2], [0.8, -1.1]])
 ALL_Z = list(itertools.product((False, True), repeat=3))
+PRIOR = gaussian_prior.prior(1.3)
 PROBLEMS = {
     "softmax": (softmax, *softmax.bind(X, np.array([0, 2, 1])), gaussian_prior, gaussian_prior.prior(1.3), 6),
     "softmax, whole numbers": (
@@ -60,6 +64,17 @@ PROBLEMS = {
         2,
     ),
 }
+
+with registered("flyrun_rows"):
+    ROWS = {
+        "label_noise": ([1.0, -1.0, 1.0], {}),
+        "softplus_counts": ([0.0, 3.0, 1.0], {}),
+        "known_noise": ([0.4, 1.9, -1.0], {"trials": np.array([0.3, 1.0, 2.0])}),
+    }
+    PROBLEMS |= {
+        name: (code := tangents.of(name), *code.bind(X, np.array(y), **beside), gaussian_prior, PRIOR, 2)
+        for name, (y, beside) in ROWS.items()
+    }
 
 
 def _thetas(n_params):
@@ -122,6 +137,23 @@ def test_the_joint_summed_over_brightness_is_the_posterior(name):
         room = np.zeros(n_params)
         joint = [_joint(_target(problem, bound, theta, z), theta, room.copy()) for z in ALL_Z]
         assert np.logaddexp.reduce(joint) == pytest.approx(log_density(full, theta)[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_negative_control_a_kappa_1_percent_too_small_is_no_posterior(name):
+    """Where the likelihood bends most, the joint's sum is the bound, which is above it."""
+    code, model, features, _, prior, _ = PROBLEMS[name]
+    full, off = full_data(prior, model, features, 2), {}
+    at = code.steepest(model)[:1]
+    theta = np.linalg.lstsq(X[:1], at, rcond=None)[0][:, 0] + 0.01
+    for share in (1.0, 0.99):
+        bound = code.map_bound(model, np.tile(at, (3, 1)))
+        bound.parabola[:, 3] *= share / (1.0 + tangents.ROOM)
+        bounded = bound, gaussian_prior.pseudo_prior(prior, collapse(bound, model, features))
+        joint = [_joint(_target(PROBLEMS[name], bounded, theta, z), theta, np.zeros(2)) for z in ALL_Z]
+        off[share] = abs(np.logaddexp.reduce(joint) - log_density(full, theta)[0])
+    assert off[1.0] < 1e-12
+    assert off[0.99] > 1e-7
 
 
 @pytest.mark.thorough(but="softmax]")

@@ -12,13 +12,16 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.experiments.config import plugins
 from flyrun.experiments.config.sampler import Sampler
+from flyrun.experiments.models import tangents
+from flyrun.experiments.models.problem import bind
 from flyrun.experiments.prove import posteriors, prove
 from flyrun.experiments.prove.counted import COUNT, counts
 from flyrun.experiments.report.arms import ArmResult
 from flyrun.experiments.report.metrics import EXACT as EXACT_COLUMN
 from flyrun.experiments.runner import proofs
 from flyrun.experiments.samplers.method import Facts, Method
-from flyrun.ground.schema import SCHEMAS
+from flyrun.ground.schema import SCHEMAS, option
+from tests.plugins.rows import registered
 
 LONGEST = 600  # steps of a chain here
 EXACT, COLD, STILL, SILENT = "exact", "cold", "still", "silent"
@@ -266,3 +269,36 @@ def test_what_cannot_be_proven_is_one_line(cache, capsys, words, text):
 @pytest.mark.parametrize("name", ["random_walk", "weighted", "student_t", "prior=laplace"])
 def test_flyruns_own_are_proven(monkeypatch, tmp_path, capsys, name):
     assert main(["prove", name]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["label_noise", "softplus_counts", "known_noise"])
+def test_a_kappa_that_is_1_percent_too_small_is_seen(cache, tmp_path, name):
+    """Of what was searched for, and of what an author says."""
+    with registered("flyrun_rows"):
+        cls = SCHEMAS["model"][name]
+        for share, failed in ((1.0, set()), (0.99, {"kappa", "bounds"})):
+
+            def said(y, trials=None, share=share):
+                each = y if trials is None else trials
+                of_each = tangents.largest(cls.family(), y, np.ones(len(y)) if trials is None else trials)
+                return share * of_each[0] / (1.0 + tangents.ROOM * (share < 1.0)) + 0.0 * each
+
+            planted = option("model", f"planted_{share:g}")(
+                type("Planted", (cls,), {"largest_curvature": staticmethod(said), "__doc__": "Planted."})
+            )()
+            arm = next(arm for of, arm in posteriors.arms(planted, 100).items() if "Firefly" in of)
+            problem = bind(arm, tmp_path / f"{share:g}", needs_map=True)
+            trials = [*prove._functions(planted, arm, problem, name)]
+            assert {trial.name for trial in trials if not trial.passed} == failed, trials
+            assert {"slopes", "curvature", "kappa", "bounds"} <= {trial.name for trial in trials}
+
+
+def test_a_wrong_curvature_is_seen(cache, tmp_path):
+    with registered("flyrun_rows") as module:
+        wrong = {"curvature": staticmethod(lambda eta, y: 0.2 + 0.0 * eta)}
+        planted = option("model", "bent")(type("Bent", (module.LabelNoise,), wrong))()
+        arm = next(iter(posteriors.arms(planted, 100).values()))
+        trials = prove._functions(
+            planted, replace(arm, model=planted), bind(arm, tmp_path, needs_map=True), ""
+        )
+        assert [trial.passed for trial in trials][:2] == [True, False]

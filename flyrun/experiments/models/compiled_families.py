@@ -198,9 +198,9 @@ def _functions(family: Family) -> list[Callable]:
     """What compiled code may call of a family: density, derivatives, what else their files have."""
     parts = (family.log_density, family.derivatives, family.alone, family.alone_derivatives)
     wanted = [function for function in parts if function is not None]
-    files = {function.__module__ for function in wanted}.union(
-        *(_files(sys.modules[function.__module__]) for function in wanted)
-    )
+    called = [f.__globals__.get(name) for f in wanted for name in f.__code__.co_names]
+    wanted += [f for f in called if inspect.isfunction(f) and f.__module__ != special.__name__]
+    files = {f.__module__ for f in wanted}.union(*(_files(sys.modules[f.__module__]) for f in wanted))
     others = {family.start, family.draw, family.auxiliary, family.read, family.linear, family.mean}
     scopes = [f.__globals__ for f in wanted] + [vars(sys.modules[file]) for file in sorted(files)]
     values = [*wanted, *(value for scope in scopes for value in scope.values())]
