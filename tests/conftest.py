@@ -84,9 +84,9 @@ def pytest_runtest_protocol(item):
     mark = item.get_closest_marker("figures")
     figures.saved = _SAVED if mark else _not_saved
 
-    def drawn(plot, path):
+    def drawn(plot, path, pdf=False):
         figures.saved = _SAVED if path.name in mark.args else _not_saved
-        return _DRAWN(plot, path)
+        return _DRAWN(plot, path, pdf)
 
     if mark and mark.args:
         figures._drawn = drawn

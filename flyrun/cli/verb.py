@@ -90,6 +90,11 @@ class Verb(argparse.ArgumentParser):
             help="where results are: runs are in its runs/",
         )
 
+    def takes_figures(self) -> None:
+        """Declare in which further format figures are written."""
+        what = "write figures as pdf, too: vectors, for LaTeX"
+        self.takes("--figures", metavar="FORMAT", choices=("pdf",), help=what)
+
     def takes_own_options(self) -> None:
         """Declare a folder with options of a person's own."""
         what = "options of your own too (FOLDER/experiment/mine.yaml)"

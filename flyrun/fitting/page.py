@@ -25,17 +25,22 @@ Fit = dict[str, Any]
 
 
 def build(
-    folder: Path, console: Console | None = None, each: Callable[..., Iterable] = map
+    folder: Path,
+    console: Console | None = None,
+    each: Callable[..., Iterable] = map,
+    pdf: bool = False,
 ) -> document.Document:
-    """Write a fit's report and tables, and print these when a console is given. each: `map` of figures.
+    """Write a fit's report and tables, and print these when a console is given.
 
+    each: `map` of figures.  pdf: write these as .pdf, too.
     Raises ConfigError where the folder holds no fit, StoreError where it cannot be written.
     """
     fit, info = stored.about(folder), read_run(folder)
     rows = fit["coefficients"]
     frame = pd.DataFrame(rows, columns=_columns(rows), dtype=object)
     with files.writing(folder):
-        drawn, left_out, _ = figures.drawn(page_figures.of(fit, info["title"]), folder / "figures", each)
+        plots = page_figures.of(fit, info["title"])
+        drawn, left_out, _ = figures.drawn(plots, folder / "figures", each, pdf)
         text = document.compose(
             info,
             [info],

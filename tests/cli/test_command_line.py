@@ -41,7 +41,7 @@ class Runs:
             raise self.error
         return RunResult(job.results_dir / "runs" / job.name, "flyrun", **self.answer)
 
-    def build(self, run_dir, console=None):
+    def build(self, run_dir, console=None, pdf=False):
         self.reports.append(run_dir)
 
 
@@ -228,7 +228,7 @@ BAD = {
     "info mnist_7v8": "did you mean mnist_7v9?",
     "report": "report: RUN is missing; as in `flyrun report mnist_logreg`",
     "report mnist_logreg": "run it first: flyrun experiment=mnist_logreg",
-    "report a where=b": "it takes --results-dir, --name and --out",
+    "report a where=b": "it takes --results-dir, --name, --figures and --out",
     "report --results-dir": "--results-dir: a value is missing",
     "report a --out --level 0.1": "--out: a value is missing",
     "report a --out b": "--out is for the report of several runs",
@@ -239,7 +239,7 @@ BAD = {
     "check --workers many": "check --workers many: must be a whole number at least 1",
     "check --update=yes": "--update takes no value; drop it",
     "compare a": "compare: B is missing; as in `flyrun compare",
-    "table nothing --out x": "choose from firefly_table1",
+    "table nothing --out x": "published tables: firefly_table1",
     "publish nothing --out x --results-dir y": "no such run under y/runs",
     "info mnist_7v9 --config-dir nowhere": "--config-dir nowhere: no such folder",
     "help lst": "did you mean list?",

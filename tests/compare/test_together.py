@@ -102,6 +102,26 @@ def test_publish_copies_what_the_report_shows(results, capsys):
     assert "6 files" in capsys.readouterr().out
 
 
+@pytest.mark.figures
+def test_figures_are_written_as_pdf_where_asked_for(results, tmp_path, capsys):
+    """The same run gives the same file; published without, those of before go."""
+    words = ["publish", "mnist_logreg", f"results_dir={results}", f"out={tmp_path}"]
+    assert main([*words, "--figures", "pdf"]) == 0
+    pages = sorted((tmp_path / "mnist_logreg/figures").glob("*.pdf"))
+    assert [page.stem for page in pages] == ["autocorrelation", "convergence", "ess_time"]
+    content = [page.read_bytes() for page in pages]
+    assert all(page.startswith(b"%PDF-") and b"/FontFile2" in page for page in content)  # TrueType
+    assert not any(b"/CreationDate" in page for page in content)
+    assert main(["report", "mnist_logreg", f"results_dir={results}", "--figures=pdf"]) == 0
+    folder = results / "runs/mnist_logreg/figures"
+    assert [(folder / page.name).read_bytes() for page in pages] == content
+    assert main(words) == 0
+    assert not list((tmp_path / "mnist_logreg/figures").glob("*.pdf"))
+    assert len(list((tmp_path / "mnist_logreg/figures").glob("*.png"))) == 3
+    assert main([*words, "--figures", "eps"]) == 2
+    assert "must be pdf" in capsys.readouterr().err
+
+
 def test_unfinished_runs_are_not_published(results, monkeypatch):
     monkeypatch.setattr(figures, "draw", lambda *_: ({}, [], []))
     with pytest.raises(StoreError, match="not every cell is finished"):

@@ -11,7 +11,7 @@ def run(given: argparse.Namespace) -> int:
     from flyrun.experiments.compare.publish import publish  # late: help and Tab need no pandas
 
     for name in given.runs:
-        written = publish(find_run(name, given.results_dir), given.out)
+        written = publish(find_run(name, given.results_dir), given.out, given.figures is not None)
         print(f"{name}: {len(written)} files in {written[0].parent}")
     return 0
 
@@ -28,4 +28,5 @@ VERB = Verb(
 )
 VERB.takes_run("runs", nargs="+", help="a run's name or folder; every cell of it must be finished")
 VERB.takes_results_dir()
+VERB.takes_figures()
 VERB.takes("--out", metavar="FOLDER", type=path, default="results/measured", help="folder to copy to")

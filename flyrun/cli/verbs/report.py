@@ -21,17 +21,18 @@ def run(given: argparse.Namespace) -> int:
             "report: --out is for the report of several runs; a run's own report is in its folder"
         )
     folders, console = [find_run(name, given.results_dir) for name in names], screen()
+    pdf = given.figures is not None
     if len(folders) > 1:
         default = given.results_dir / "runs" / "+".join(folder.name for folder in folders)
-        build_of_several(folders, given.out or default, console)
+        build_of_several(folders, given.out or default, console, pdf=pdf)
     elif stored.is_fit(folders[0]):
         from flyrun.fitting import page  # late
 
-        page.build(folders[0], console)
+        page.build(folders[0], console, pdf=pdf)
     else:
         from flyrun.experiments.report import build  # late
 
-        build.build(folders[0], console)
+        build.build(folders[0], console, pdf=pdf)
     return 0
 
 
@@ -48,7 +49,7 @@ VERB = Verb(
     folder RUN+RUN+... beside theirs; arms of the same name become RUN/ARM.""",
     examples=(
         "flyrun report mnist_logreg",
-        "flyrun report mnist_logreg --results-dir results",
+        "flyrun report mnist_logreg --figures pdf",
         "flyrun report results/runs/mnist_logreg",
         "flyrun report mnist_logreg small_q other_q",
     ),
@@ -56,4 +57,5 @@ VERB = Verb(
 VERB.takes_run("runs", nargs="*", help="a run's name, by default its experiment's, or its folder")
 VERB.takes_results_dir()
 VERB.takes("--name", metavar="RUN", help="the same as RUN")
+VERB.takes_figures()
 VERB.takes("--out", metavar="FOLDER", type=path, help="where the report of several runs goes")

@@ -44,7 +44,7 @@ VERB = Verb(
     arm of the paper's and of your runs of its experiments, our values beside the paper's. Arms that were not
     run are rows too, with the command that runs them.
 
-    --latex prints LaTeX for a paper: a table for each of the page's, with booktabs, numbers and ± by
+    With --latex it prints LaTeX for a paper: a table for each of the page's, with booktabs, numbers and ± by
     siunitx as the page has them, and what to know before trusting a row as comments on top.""",
     examples=(
         "flyrun table firefly_table1 --out table1",

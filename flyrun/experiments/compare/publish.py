@@ -13,17 +13,18 @@ from flyrun.experiments.runner import store
 from flyrun.ground import files
 from flyrun.ground.errors import StoreError
 
-SETTINGS = "settings.json"
+SETTINGS, _FIGURES = "settings.json", (".png", ".pdf")
 
 
-def publish(run_dir: Path, out: Path) -> list[Path]:
+def publish(run_dir: Path, out: Path, pdf: bool = False) -> list[Path]:
     """Build the report of a run anew and copy it to <out>/<the run's name>; returns the files written.
 
-    Of the figures the PNG, which report.md shows; those of an earlier report go. Raises StoreError where
+    Of the figures the PNG, which report.md shows, and where asked for the PDF; those of an earlier report go.
+    Raises StoreError where
     it is a fit's, a cell is not finished, a figure shows nothing or too much, or the folder cannot be
     written.
     """
-    run, report = store.read_chains(run_dir), build(run_dir)
+    run, report = store.read_chains(run_dir), build(run_dir, pdf=pdf)
     if not report.complete:
         raise StoreError(
             f"{run_dir}: not every cell is finished, so nothing was published; "
@@ -38,12 +39,13 @@ def publish(run_dir: Path, out: Path) -> list[Path]:
     sources = [
         run_dir / "report.md",
         run_dir / "table.csv",
-        *(file for file in report.files if file.suffix == ".png"),
+        *(file for file in report.files if file.suffix in _FIGURES),
     ]
     targets = [folder / source.relative_to(run_dir) for source in sources]
     with files.writing(folder):
-        for old in (folder / "figures").glob("*.png"):
-            old.unlink()
+        for old in (folder / "figures").glob("*"):
+            if old.suffix in _FIGURES:
+                old.unlink()
         for source, target in zip(sources, targets, strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             content = source.read_bytes()

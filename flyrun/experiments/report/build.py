@@ -106,23 +106,33 @@ def _shortly(arms: list[str]) -> str:
     return listing([*arms[:_NAMED], more] if more else arms)
 
 
-def build(run_dir: Path, console: Console | None = None, each: Callable[..., Iterable] = map) -> Report:
-    """Write a run's report, and print its tables when a console is given. each: does `map`'s work of figures.
+def build(
+    run_dir: Path,
+    console: Console | None = None,
+    each: Callable[..., Iterable] = map,
+    pdf: bool = False,
+) -> Report:
+    """Write a run's report, and print its tables when a console is given.
 
+    each: does `map`'s work of figures.  pdf: write these as .pdf, too.
     Unfinished, failed and missing cells are marked, never left out. Raises StoreError when there is no run
     in run_dir or the folder cannot be written.
     """
     run_dir = Path(run_dir)
-    return write(load(run_dir), run_dir, console, each)
+    return write(load(run_dir), run_dir, console, each, pdf)
 
 
 def write(
-    run: Run, folder: Path, console: Console | None = None, each: Callable[..., Iterable] = map
+    run: Run,
+    folder: Path,
+    console: Console | None = None,
+    each: Callable[..., Iterable] = map,
+    pdf: bool = False,
 ) -> Report:
     """The same of a run that was loaded, to a folder that exists."""
     page = Page(run)
     with files.writing(folder):
-        drawn, left_out, against = figures.draw(run, folder, page.sections, each)
+        drawn, left_out, against = figures.draw(run, folder, page.sections, each, pdf)
         warnings = [*page.caveats, *left_out]
         text = document.compose(
             run.info,
@@ -140,7 +150,8 @@ def write(
         written = document.write(
             text, folder, run.info, page.table, source=run.source, states=states, messages=messages
         )
-    written += [folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("png", "svg")]
+    kinds = ("png", "svg", "pdf")[: 2 + pdf]
+    written += [folder / "figures" / f"{name}.{kind}" for name in drawn for kind in kinds]
     complete = all(arm.done == arm.wanted for arm in run.arms)
     made = Report(page.table, tuple(written), tuple(warnings), complete, text, tuple(against))
     if console is not None:

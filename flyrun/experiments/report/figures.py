@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 
 def draw(
-    run: Run, folder: Path, sections: list[Section], each: Callable[..., Iterable] = map
+    run: Run,
+    folder: Path,
+    sections: list[Section],
+    each: Callable[..., Iterable] = map,
+    pdf: bool = False,
 ) -> tuple[dict[str, tuple[str, str]], list[str], list[str]]:
-    """Write every figure of these parts, and those that the experiment asks for by name, as .png and .svg.
+    """Write every figure of these parts, and those that the experiment asks for by name, as .png and .svg,
+    and as .pdf where asked for.
 
     Returns name -> (caption, SVG text), why some are left out, and what speaks against publishing some.
     each: `map`, or what does its work.
@@ -43,7 +48,7 @@ def draw(
             for name, plot in section.figures.items():
                 by_sweep = name in section.by_sweep
                 plots[name] = partial(plot, arms if by_sweep else few, styles, title if by_sweep else some)
-    paths, more, against = drawn(plots, folder / "figures", each)
+    paths, more, against = drawn(plots, folder / "figures", each, pdf)
     return paths, left_out + more, against
 
 

@@ -18,9 +18,12 @@ from flyrun.ground.schema import flat, show
 _PROBLEM = ("dataset", "model", "prior")
 
 
-def build_of_several(folders: list[Path], out: Path, console: Console | None = None) -> ReportResult:
+def build_of_several(
+    folders: list[Path], out: Path, console: Console | None = None, pdf: bool = False
+) -> ReportResult:
     """Write the report of runs of one problem to the folder `out`, and print it when a console is given.
 
+    pdf: write figures as .pdf, too.
     An arm keeps its name where no other has it, else it is run/arm. Raises ConfigError where the runs'
     problems differ or one is named twice, StoreError where one is missing or a fit's, or `out` cannot be
     written.
@@ -34,7 +37,7 @@ def build_of_several(folders: list[Path], out: Path, console: Console | None = N
     _refuse_other_problems(names, runs)
     with files.writing(out, "choose another out="):
         files.make_folder(out)
-    return write(merged(names, runs), out, console)
+    return write(merged(names, runs), out, console, pdf=pdf)
 
 
 def merged(names: list[str], runs: list[Run]) -> Run:

@@ -4,6 +4,7 @@ import io
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ _STYLE: dict[Any, Any] = {
     "axes.titlesize": 10,
     "font.size": 9,
     "legend.frameon": False,
+    "pdf.fonttype": 42,
     "svg.fonttype": "path",
     "svg.hashsalt": "flyrun",
     "text.color": INK,
@@ -47,14 +49,14 @@ def new_figure(**settings: Any) -> Any:
 
 
 def drawn(
-    plots: dict[str, partial], folder: Path, each: Callable[..., Iterable] = map
+    plots: dict[str, partial], folder: Path, each: Callable[..., Iterable] = map, pdf: bool = False
 ) -> tuple[dict[str, tuple[str, str]], list[str], list[str]]:
-    """Write each figure, by name, into a folder, as .png and .svg.
+    """Write each figure, by name, into a folder, as .png and .svg, and as .pdf where asked for.
 
     Returns name -> (caption, SVG text), why some are left out, and faults of some. each: `map`, or its like.
     """
     texts, left_out, against = dict[str, tuple[str, str]](), list[str](), list[str]()
-    outcomes = each(partial(_drawn_or_not, folder), plots.items())
+    outcomes = each(partial(_drawn_or_not, folder, pdf), plots.items())
     for (name, plot), (text, reason, found) in zip(plots.items(), outcomes, strict=True):
         against += [f"figure {name}: {fault}" for fault in found]
         if text:
@@ -64,11 +66,13 @@ def drawn(
     return texts, left_out, against
 
 
-def _drawn_or_not(folder: Path, named: tuple[str, Callable[[], Any]]) -> tuple[str, str, list[str]]:
+def _drawn_or_not(
+    folder: Path, pdf: bool, named: tuple[str, Callable[[], Any]]
+) -> tuple[str, str, list[str]]:
     """A figure's SVG text, "" where there is none, why it is left out, if it is, and its faults."""
     name, plot = named
     try:
-        text, found = _drawn(plot, folder / name)
+        text, found = _drawn(plot, folder / name, pdf)
         return text, "", found
     except FlyrunError as error:
         return "", f"figure {name} is left out: {error}.", []
@@ -79,8 +83,8 @@ def caption(plot: Callable[..., Any]) -> str:
     return " ".join((plot.__doc__ or "").partition("\n\n")[0].split())
 
 
-def _drawn(plot: Callable[[], Any], path: Path) -> tuple[str, list[str]]:
-    """Write path.png (white) and path.svg (transparent); the SVG's text, "" if none, and its faults."""
+def _drawn(plot: Callable[[], Any], path: Path, pdf: bool) -> tuple[str, list[str]]:
+    """Write path.png (white), path.svg and path.pdf (transparent); the SVG's text, "" if none, and faults."""
     import matplotlib  # late
 
     with matplotlib.rc_context(_STYLE):
@@ -88,26 +92,41 @@ def _drawn(plot: Callable[[], Any], path: Path) -> tuple[str, list[str]]:
         if figure is None:
             return "", []
         image, text = saved(figure)
+        page = as_pdf(figure) if pdf else b""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".png").write_bytes(image)
+    if pdf:
+        path.with_suffix(".pdf").write_bytes(page)
     path.with_suffix(".svg").write_text(text, encoding="utf-8")
     return text, faults(figure)
 
 
 def saved(figure: "Figure") -> tuple[bytes, str]:
-    """A figure as PNG and as the text of an SVG, which is transparent.
-
-    A letter that the font lacks is a box there, without a warning: the page's tables have the name.
-    """
+    """A figure as PNG and as the text of an SVG, which is transparent."""
     image, text = io.BytesIO(), io.StringIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")
-        warnings.filterwarnings("ignore", "Matplotlib currently does not support .* natively")
+    with _any_letter():
         figure.savefig(image, format="png", dpi=160)
         figure.set_layout_engine("none")  # as laid out for the PNG: a second search would take as long again
         # No date, so that the same run gives the same file.
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     return image.getvalue(), text.getvalue()
+
+
+def as_pdf(figure: "Figure") -> bytes:
+    """The same as a PDF of vectors, its letters as fonts that a journal takes (TrueType)."""
+    page = io.BytesIO()
+    with _any_letter():
+        figure.savefig(page, format="pdf", transparent=True, metadata={"CreationDate": None})
+    return page.getvalue()
+
+
+@contextmanager
+def _any_letter() -> Iterator[None]:
+    """A letter that the font lacks is a box, without a warning: the page's tables have the name."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        warnings.filterwarnings("ignore", "Matplotlib currently does not support .* natively")
+        yield
 
 
 def grid(size: tuple[float, float], title: str = "", rows: int = 1, columns: int = 1, **shared: Any) -> Any:
