@@ -344,6 +344,13 @@ class HurdleLognormal(WithAuxiliary):
     task: ClassVar[str] = "amounts"
 
 
+@option("model", "tweedie")
+class Tweedie(WithAuxiliary):
+    """Amounts from 0, of mean mu = exp(βᵀx_n) and variance phi·mu^power, 1 < power < 2."""
+
+    task: ClassVar[str] = "amounts"
+
+
 @option("model", "beta_binomial")
 class BetaBinomial(WithAuxiliary):
     """Successes of trials whose chance is a beta variable of mean 1/(1 + exp(-βᵀx_n)) and phi, as in beta."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from flyrun.families.family import family, names
 
@@ -61,6 +61,37 @@ SCIPY |= {
         negative_binomial(level, phi), hu, (phi / (phi + level)) ** phi
     ),
 }
+
+
+class Tweedie:
+    """Gamma variables, a Poisson's number of them; the number's distribution written out."""
+
+    def __init__(self, mean, phi, power):
+        at = np.atleast_1d(mean).astype(float), phi, power
+        self.mean, self.phi, self.power = (one[:, None] for one in np.broadcast_arrays(*at))
+
+    def _by_number(self):
+        j, power = np.arange(1.0, 20_000.0), self.power
+        rate = self.mean ** (2.0 - power) / (self.phi * (2.0 - power))
+        scale = self.phi * (power - 1.0) * self.mean ** (power - 1.0)
+        gamma = stats.gamma(j * (2.0 - power) / (power - 1.0), scale=scale)
+        return stats.poisson(rate).logpmf(0)[:, 0], stats.poisson(rate).logpmf(j), gamma
+
+    def logpdf(self, y):
+        none, number, gamma = self._by_number()
+        return np.where(
+            y == 0.0, none, logsumexp(number + gamma.logpdf(np.where(y == 0.0, 1.0, y)[:, None]), 1)
+        )
+
+    def cdf(self, y):
+        none, number, gamma = self._by_number()
+        few = number[0] > -40.0
+        shares = np.exp(number[:, few])
+        distribution = stats.gamma(gamma.args[0][:, few], scale=gamma.kwds["scale"])
+        return np.exp(none) + (shares * distribution.cdf(y[:, None])).sum(axis=1)
+
+
+SCIPY["tweedie"] = Tweedie
 SCIPY |= {
     "hurdle_gamma": lambda level, shape, hu: hurdle(stats.gamma(shape, scale=level / shape), hu),
     "hurdle_lognormal": lambda level, sigma, hu: hurdle(stats.lognorm(sigma, scale=level), hu),
@@ -87,6 +118,7 @@ CASES["beta_binomial"] = ([0.0, 3.0, 9.0, 1.0], [[0.5, 2.0, -2.0, 4.0]])
 CASES["inverse_gaussian"] = ([0.3, 2.0, 1e-3, 40.0], [[0.0, 0.7, -2.0, 3.0]])
 CASES["hurdle_gamma"] = ([0.0, 2.0, 1e-3, 40.0], [[0.0, 0.7, -2.0, 3.0], [-1.0, 2.0, 0.3, -6.0]])
 CASES["hurdle_lognormal"] = CASES["hurdle_gamma"]
+CASES["tweedie"] = ([0.0, 2.0, 900.0, 1e-3], [[-1.0, 0.5, -4.0, 1.0], [0.3, -3.0, 2.0, 3.0]])
 ETA = np.array([0.4, -1.2, 2.0, -0.3])
 
 

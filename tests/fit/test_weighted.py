@@ -18,6 +18,7 @@ NEAR_NORMAL = {
     "beta_binomial": 32,
     "hurdle_poisson": 6,
     "hurdle_negative_binomial": 32,
+    "tweedie": 15,
     "zero_inflated_poisson": 6,
     "zero_inflated_negative_binomial": 32,
 }

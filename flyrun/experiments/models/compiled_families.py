@@ -84,8 +84,69 @@ def _erfc(x):
     return math.erfc(x)
 
 
+@register_jitable(**INLINE_KERNEL)
+def _wright_terms(z, alpha):
+    """As of special's `_Wright`: the largest term's j, about, the first j, step and number of terms."""
+    top = math.exp(min((z - alpha * math.log(alpha)) / (1.0 + alpha), 300.0))
+    sd = math.sqrt(top / (1.0 + alpha))
+    if (1.0 + alpha) * top < special.SMOOTH or sd * special.STEP <= 1.0:
+        top = max(np.rint(top), 1.0)
+        first = max(1.0, np.floor(top - special.FAR * sd - 2.0))
+        return top, first, 1.0, math.ceil(top + special.FAR * sd + 6.0 - first)
+    half = math.floor(special.FAR / special.STEP)
+    return top, top - half * sd * special.STEP, sd * special.STEP, int(2 * half + 3)
+
+
+@register_jitable(**INLINE_KERNEL)
+def _largest_term(top, z, alpha):
+    """The log of the largest term, as of `_Wright`."""
+    level = -math.inf
+    for away in range(3):
+        j = max(top + away - 1.0, 1.0)
+        level = max(level, j * z - math.lgamma(j + 1.0) - math.lgamma(j * alpha))
+    return level
+
+
+def _log_wright(z, alpha):
+    if not z > -math.inf:
+        return 0.0
+    top, first, step, number = _wright_terms(z, alpha)
+    level = _largest_term(top, z, alpha)
+    total = 0.0
+    for k in range(number):
+        j = first + k * step
+        total += math.exp(j * z - math.lgamma(j + 1.0) - math.lgamma(j * alpha) - level)
+    return level + math.log(total * step)
+
+
+def _wright_moments(z, alpha, slope):
+    if not z > -math.inf:
+        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    top, first, step, number = _wright_terms(z, alpha)
+    level = _largest_term(top, z, alpha)
+    middle = top * (slope + alpha * special.digamma(top * alpha))
+    one, by_j, by_q, of_j, both, of_q, of_psi = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(number):
+        j = first + k * step
+        at = j * alpha
+        weight = math.exp(j * z - math.lgamma(j + 1.0) - math.lgamma(at) - level)
+        away, q = j - top, j * (slope + alpha * special.digamma(at)) - middle
+        one += weight
+        by_j += weight * away
+        by_q += weight * q
+        of_j += weight * away * away
+        both += weight * away * q
+        of_q += weight * q * q
+        of_psi += weight * j * j * special.trigamma(at)
+    by_j, by_q = by_j / one, by_q / one
+    spread = of_j / one - by_j * by_j, both / one - by_j * by_q, of_q / one - by_q * by_q
+    return top + by_j, middle + by_q, spread[0], spread[1], spread[2], of_psi / one
+
+
 _OF_NUMBERS: dict[Callable, Callable] = {
     special.choose: _choose,
+    special.log_wright: _log_wright,
+    special.wright_moments: _wright_moments,
     special.log_gamma: _log_gamma,
     special.digamma: _digamma,
     special.trigamma: _trigamma,
@@ -99,8 +160,8 @@ _OF_NUMBERS: dict[Callable, Callable] = {
 
 
 def _serve(function: Callable, body: Callable) -> None:
-    several = len(inspect.signature(body).parameters) > 1
-    typer = (lambda condition, yes, no: body) if several else (lambda x: body)
+    parameters = ", ".join(inspect.signature(body).parameters)  # numba wants a typer of the same
+    typer = eval(f"lambda {parameters}: body", {"body": body})
     overload(function, jit_options=INLINE_KERNEL)(typer)
 
 
@@ -237,6 +298,7 @@ def _kernel(family: Family, k: int) -> Callable:
     """`log_likelihood` of a family with k predictors."""
     log_density, alone, derivatives = family.log_density, family.alone, family.derivatives
     predictors, of_alone = _tuple_of(k), family.alone_derivatives or _no_derivatives
+    auxiliary = k - 1 if family.alone_derivatives else 0
     if (slopes_into := family.slopes_into) is not None:
 
         def into(model, index, eta, values, slopes):
@@ -263,7 +325,7 @@ def _kernel(family: Family, k: int) -> Callable:
                 for m in range(k):
                     slopes[i, m] = weight * rises[m]
                 of_others = of_alone(y, trials, p[1:])[0]
-                for m in range(k - 1):
+                for m in range(auxiliary):
                     slopes[i, m + 1] += weight * of_others[m]
 
     return body
