@@ -105,3 +105,40 @@ def test_our_posterior_in_their_samplers_as_the_text_has_it():
         counts.append(scope["posterior"].queries)
     assert len(counts) == 4
     assert (np.diff(counts) > 0).all()  # each sampler's reads are counted
+
+
+@pytest.mark.parametrize(
+    "words", [["nuts_numpyro"], ["mclmc_blackjax"], ["mclmc_blackjax", "sampler.adjusted=true"]]
+)
+def test_queries_are_the_gradients_that_libraries_tell_of(words, tmp_path, monkeypatch):
+    """The meter inside of compiled loops, beside each library's own count of its steps."""
+    needs(words[0])
+    tuning = ["sampler.tuning=100"] if "mclmc" in words[0] else []
+    method = prepare(arm_of(*TOY, f"sampler={words[0]}", *words[1:], *tuning), tmp_path)
+    inner = method.step
+
+    def step(key, state):
+        state, values = inner(key, state)
+        return state, values | {"told": method.told(state)}
+
+    if words[0] == "nuts_numpyro":
+        method.told = lambda state: state.num_steps
+    elif len(words) == 1:
+        method.told = lambda state: 2  # gradients of an integrator's step
+    else:
+        kept = []
+        kernel = method._kernel()
+
+        def counted(*given, **named):
+            state, info = kernel(*given, **named)
+            kept.append(2 * info.num_integration_steps)
+            return state, info
+
+        monkeypatch.setattr(method, "_kernel", lambda: counted)
+        method.told = lambda state: kept.pop()
+    monkeypatch.setattr(method, "step", step)
+    monkeypatch.setattr(type(method), "records", ("accepted", "told"))
+    _, records = method.advance(method.init(2), 80)
+    queries, told = records["queries"], records["told"]
+    assert queries[1:].tolist() == (method.n_data * told[1:]).astype(int).tolist()
+    assert queries[0] > method.n_data * told[0]  # the start's
