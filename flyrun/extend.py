@@ -68,6 +68,8 @@ _HOMES = {
     "flyrun.ground.numerics.special": "choose sigmoid softplus",
     "flyrun.ground.numerics.state": "generator generator_state seeded unsaved",
     "flyrun.ground.numerics.streams": "Stream normals stream",
+    # trials of a choice
+    "flyrun.experiments.prove.prove": "prove",
     # a part of a report
     "flyrun.experiments.report.section": "Section",
     "flyrun.ground.page.metrics": "Metric",

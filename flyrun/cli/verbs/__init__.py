@@ -7,7 +7,7 @@ from flyrun.cli.verb import Verb
 #: in the order of `flyrun --help`
 VERBS = (
     *("fit", "predict", "list", "info", "report", "table", "publish", "compare", "cite", "bundle", "run"),
-    *("prove", "check", "data", "arena", "plan", "gold", "diagnose"),
+    *("new", "prove", "check", "data", "arena", "plan", "gold", "diagnose"),
 )
 
 

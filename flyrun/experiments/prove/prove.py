@@ -53,15 +53,16 @@ class Trial(NamedTuple):
         return f"{verdict}  {self.name}, {self.of}: {self.text}"
 
 
-def prove(choice: Choice, iterations: int, say: Callable[[str], object]) -> bool:
+def prove(choice: Choice, iterations: int, say: Callable[[str], object], starts: int | None = None) -> bool:
     """Run all trials of a sampler, likelihood or prior; print and keep what they found; whether all passed.
 
+    starts: exact draws that chains begin at, STARTS where None.
     Raises ConfigError where there is nothing to try: no posterior that it goes with, or no draws.
     """
     arms = posteriors.arms(choice, iterations)
     lines, good, claims = [], True, set[bool | None]()
     with tempfile.TemporaryDirectory(prefix="flyrun-prove-") as folder, one_thread():
-        for trial in _trials(choice, arms, Path(folder), claims):
+        for trial in _trials(choice, arms, Path(folder), claims, starts or STARTS):
             lines.append(str(trial))
             say(lines[-1])
             good = good and trial.passed is not False
@@ -83,7 +84,9 @@ def _outcome(choice: Choice, good: bool, claims: set[bool | None]) -> str:
     return f"{what}: proven; tables say exact: yes while its sources and settings stay as they are"
 
 
-def _trials(choice: Choice, arms: dict[str, Arm], folder: Path, claims: set[bool | None]) -> Iterator[Trial]:
+def _trials(
+    choice: Choice, arms: dict[str, Arm], folder: Path, claims: set[bool | None], starts: int
+) -> Iterator[Trial]:
     """claims: takes what the methods say of their exactness."""
     level, refused = LEVEL / (10 * len(arms)), []
     for of, arm in arms.items():
@@ -104,7 +107,7 @@ def _trials(choice: Choice, arms: dict[str, Arm], folder: Path, claims: set[bool
             )
         claims.add(method.facts().exact)
         try:
-            yield from _of_arm(choice, of, (arm, plain), method, folder, level)
+            yield from _of_arm(choice, of, (arm, plain), method, folder, level, starts)
         except Exception as error:  # whatever another's code does
             yield Trial("runs", of, False, f"{type(error).__name__}: {error}")
     if len(refused) == len(arms):
@@ -119,7 +122,7 @@ def _trials(choice: Choice, arms: dict[str, Arm], folder: Path, claims: set[bool
 
 
 def _of_arm(
-    choice: Choice, of: str, arms: tuple[Arm, Arm], method: Any, folder: Path, level: float
+    choice: Choice, of: str, arms: tuple[Arm, Arm], method: Any, folder: Path, level: float, starts: int
 ) -> Iterator[Trial]:
     arm, plain = arms
     right, wrong = Truth(plain, folder), Truth(plain, folder, HEAT)
@@ -144,12 +147,12 @@ def _of_arm(
         yield Trial("counting", of, right_count, text)
     if "density" in vars(method):
         yield _past_the_meter(arm, folder, method, of)
-    ends = from_exact(method, right, STARTS, STEPS) if method.answers == "draws" else None
+    ends = from_exact(method, right, starts, STEPS) if method.answers == "draws" else None
     if ends is None:
         yield Trial("invariance", of, None, "it has no `at(theta, tuned, seed)` to begin at exact draws")
         return
-    bad: Any = from_exact(method, wrong, STARTS, STEPS)
-    what = f"{STEPS} steps from each of {STARTS:,} exact draws"
+    bad: Any = from_exact(method, wrong, starts, STEPS)
+    what = f"{STEPS} steps from each of {starts:,} exact draws"
     p_wrong, _ = paired(wrong, bad[0], bad[1], level)
     yield _told("invariance", of, *paired(right, *ends, level), p_wrong, level, what)
 
