@@ -12,7 +12,6 @@ element. A file of flyrun/families holds one family, FAMILY; its name is the fil
 
 import functools
 import importlib
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,9 @@ import numpy as np
 
 from flyrun.families.domains import Domain
 from flyrun.families.options import FamilyModel
+from flyrun.families.prior_densities import LogGamma as LogGamma
+from flyrun.families.prior_densities import Normal as Normal
+from flyrun.families.prior_densities import Prior
 from flyrun.ground.numerics.special import Numbers
 from flyrun.ground.schema import SCHEMAS, Choice
 
@@ -30,70 +32,25 @@ Link = Literal["identity", "log", "logit", "probit", "own"]
 Derivatives = tuple[tuple[Numbers, ...], tuple[tuple[Numbers, ...], ...]]
 
 
-class LogGamma(NamedTuple):
-    """The prior of a = log s where s ~ Gamma(shape, rate): of shape 1 an exponential of mean 1/rate."""
-
-    shape: float
-    rate: float
-
-    def log_density(self, a: Numbers) -> Numbers:
-        """Of a, with the Jacobian of the logarithm."""
-        level = self.shape * math.log(self.rate) - math.lgamma(self.shape)
-        return level + self.shape * a - self.rate * np.exp(a)
-
-    def derivatives(self, a: Numbers) -> tuple[Numbers, Numbers]:
-        """The slope and minus the second derivative by a."""
-        rise = self.rate * np.exp(a)
-        return self.shape - rise, rise
-
-    def draw(self, rng: np.random.Generator) -> float:
-        """One a."""
-        return math.log(max(rng.gamma(self.shape, 1.0 / self.rate), 1e-300))
-
-    def __str__(self) -> str:
-        """The distribution of s, as people write it."""
-        if self.shape == 1.0:
-            return f"exponential({self.rate:g})"
-        return f"gamma({self.shape:g}, {self.rate:g})"
-
-
-class Normal(NamedTuple):
-    """The prior a ~ N(mean, sd²)."""
-
-    mean: float
-    sd: float
-
-    def log_density(self, a: Numbers) -> Numbers:
-        """Of a."""
-        return -0.5 * ((a - self.mean) / self.sd) ** 2 - math.log(self.sd) - 0.5 * math.log(2.0 * math.pi)
-
-    def derivatives(self, a: Numbers) -> tuple[Numbers, Numbers]:
-        """The slope and minus the second derivative by a."""
-        return (self.mean - a) / self.sd**2, np.full(np.shape(a), self.sd**-2)
-
-    def draw(self, rng: np.random.Generator) -> float:
-        """One a."""
-        return rng.normal(self.mean, self.sd)
-
-    def __str__(self) -> str:
-        """As people write it."""
-        return f"normal({self.mean:g}, {self.sd:g})"
-
-
 class Auxiliary(NamedTuple):
     """An auxiliary number. name: of what people read, as phi; prior: of a; own: the name of a, where it is
     not as `sampled` makes it; of: what a is of what people read, where the prior is not of that itself.
     """
 
     name: str
-    prior: LogGamma | Normal
+    prior: Prior
     own: str = ""
     of: str = ""
 
     @property
     def sampled(self) -> str:
         """The name of a."""
-        return self.own or (f"log_{self.name}" if isinstance(self.prior, LogGamma) else self.name)
+        return self.own or "_".join(filter(None, [self.prior.of, self.name]))
+
+    @property
+    def scale(self) -> str:
+        """What a is of what people read: "log", "logit" or, of itself or of what `of` says, ""."""
+        return next((kind for kind in ("log", "logit") if self.sampled == f"{kind}_{self.name}"), "")
 
 
 def _nothing(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
@@ -228,7 +185,7 @@ def family(name: str) -> Family:
 @functools.cache
 def _files() -> frozenset[str]:
     files = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")}
-    return frozenset(files - {"domains", "family", "one_function", "options", "zeros"})
+    return frozenset(files - {"domains", "family", "one_function", "options", "prior_densities", "zeros"})
 
 
 def _brings(cls: type[Choice]) -> bool:

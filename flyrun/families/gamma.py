@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from flyrun.families import domains
-from flyrun.families.family import Auxiliary, Derivatives, Family, LogGamma
+from flyrun.families.family import Auxiliary, Derivatives, Family
+from flyrun.families.prior_densities import LogNormal
 from flyrun.ground.numerics.special import Numbers, digamma, log_gamma, trigamma
 
 
@@ -59,7 +60,7 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
-    auxiliary=lambda levels, sd: (Auxiliary("shape", LogGamma(1.0, 0.5)),),
+    auxiliary=lambda levels, sd: (Auxiliary("shape", LogNormal(2.0, 4.0)),),
     alone=alone,
     alone_derivatives=alone_derivatives,
 )

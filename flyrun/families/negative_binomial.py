@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from flyrun.families import domains, gamma, poisson
-from flyrun.families.family import Auxiliary, Derivatives, Family, LogGamma
+from flyrun.families.family import Auxiliary, Derivatives, Family
+from flyrun.families.prior_densities import LogNormal
 from flyrun.ground.numerics.special import Numbers, digamma, log_gamma, sigmoid, softplus, trigamma
 
 
@@ -60,7 +61,7 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
-    auxiliary=lambda levels, sd: (Auxiliary("phi", LogGamma(1.0, 0.5)),),
+    auxiliary=lambda levels, sd: (Auxiliary("phi", LogNormal(2.0, 3.0)),),
     alone=alone,
     alone_derivatives=alone_derivatives,
     one_mode=False,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from flyrun.fitting.column_scales import Scales
 from flyrun.ground.diagnostics import ess
+from flyrun.ground.schema import listing
 from flyrun.tables.layout import INTERCEPT, Layout
 
 RHAT, ESS = 1.01, 400
@@ -41,7 +43,13 @@ def summarise_weighted(
 
 
 def _all_rows(moments: dict[str, dict[str, np.ndarray]], layout: Layout) -> list[dict[str, Any]]:
-    """The rows of coefficients, then of auxiliary numbers or their columns. moments: (P,) each, by name."""
+    """The rows of coefficients, then of auxiliary numbers or their columns. moments: (P,) each, by name.
+
+    Where a tail takes the mean out of the interval, few draws decide it, and none is told, nor an sd.
+    """
+    for its in moments.values():
+        beyond = ~((its["q03"] <= its["mean"]) & (its["mean"] <= its["q97"]))
+        its |= {key: np.where(beyond, np.nan, its[key]) for key in ("mean", "sd")}
     rows = _rows(moments["beta"], layout)
     for name, its in moments.items():
         if name != "beta":
@@ -53,6 +61,17 @@ def _all_rows(moments: dict[str, dict[str, np.ndarray]], layout: Layout) -> list
                 for d in order
             ]
     return rows
+
+
+def without_mean(rows: list[dict[str, Any]]) -> list[str]:
+    """A line for numbers of which no mean is told."""
+    names = [row["coefficient"] for row in rows if math.isnan(row["mean"])]
+    if not names:
+        return []
+    return [
+        f"{listing(names)}: a long tail, on which few draws decide, leaves no mean to tell; the 3 % and 97 % "
+        "quantiles say what the data know"
+    ]
 
 
 def names_of(parameter: str, layout: Layout) -> list[str]:

@@ -10,7 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from flyrun.fitting import coefficients, even_draws, hmc_on_rows, identified, mode, sound, weighted_draws
+from flyrun.fitting import (
+    chosen_priors,
+    coefficients,
+    even_draws,
+    hmc_on_rows,
+    identified,
+    mode,
+    sound,
+    weighted_draws,
+)
 from flyrun.fitting.column_scales import contrasts, own_scales
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable, remedy
@@ -70,6 +79,9 @@ def answer(
     """
     posterior = question.posterior
     with factoring(question.table.standardize):
+        if posterior.prior.others:
+            at, likelihood = mode.find(posterior)
+            chosen_priors.refuse_improper(posterior, question.layout.names, at, likelihood.curvature)
         if isinstance(posterior, OfTable):
             return _by_groups(question, posterior, spent, seed)
         drawn = draw(posterior, seed, spent)
@@ -120,7 +132,7 @@ def _of_even(question: Question, drawn: weighted_draws.Weighted, even: np.ndarra
         {} if drawn.independent else kept,
         0,
         doubt,
-        [*filter(None, [doubt]), *_caveats(question, *drawn.moments())],
+        [*filter(None, [doubt]), *coefficients.without_mean(rows), *_caveats(question, *drawn.moments())],
     )
 
 
@@ -173,7 +185,7 @@ def _by_hmc(
                 break
     flat = x.reshape(-1, posterior.size)
     sound.refuse_unsound(posterior, layout.names, flat)
-    caveats = _caveats(question, flat.mean(axis=0), np.cov(flat.T))
+    caveats = coefficients.without_mean(rows) + _caveats(question, flat.mean(axis=0), np.cov(flat.T))
     doubt = "" if agreed else "the chains do not agree yet; a longer --budget runs longer"
     if refused.modes is not None:
         caveats.insert(0, _by_mode(layout.names, refused.modes, flat, even["beta"].reshape(len(flat), -1)))

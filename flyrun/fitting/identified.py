@@ -57,7 +57,8 @@ def groups(likelihood: np.ndarray, prior: np.ndarray) -> list[tuple[list[int], i
     prior = prior[:-1]
     diagonal = np.maximum(np.diag(likelihood), 1e-12 * prior)
     values, vectors = np.linalg.eigh(likelihood / np.sqrt(diagonal) / np.sqrt(diagonal)[:, None])
-    informed = values / ((vectors**2).T @ (prior / diagonal))  # over the prior's precision
+    with np.errstate(divide="ignore"):  # of flat priors
+        informed = values / ((vectors**2).T @ (prior / diagonal))  # over the prior's precision
     vectors = vectors[:, (values < _SHARE) & (informed < _INFORMED)]
     shares = vectors @ vectors.T  # of each column in these directions; others' parts are 0 between groups
     left, alike = {int(d) for d in np.flatnonzero(np.diag(shares) > _SHARE)}, []

@@ -181,7 +181,7 @@ def _scaled(name: str) -> Callable[[Row], str]:
     def text(row: Row) -> str:
         value, sd, size = row[name], row["sd"], abs(row["mean"]) + row["sd"]
         if not math.isfinite(value):
-            return f"{value:.3g}"
+            return NOTHING if math.isnan(value) else f"{value:.3g}"
         # Down to the second figure of the sd, in scientific notation where numbers are tiny or huge.
         known = sd > 0 and math.isfinite(sd)
         if not 1e-4 < size < 1e9:

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.families.family import Auxiliary, Family, LogGamma, Normal
+from flyrun.families.family import Auxiliary, Family
+from flyrun.families.prior_densities import Normal, Prior
 from flyrun.fitting import bars
-from flyrun.fitting.coefficients import names_of
 from flyrun.fitting.formula_sides import Formulas
+from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Design
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.schema import did_you_mean, listing
@@ -103,16 +104,24 @@ class Further(NamedTuple):
     intercept; nothing where no number has columns."""
 
     designs: tuple[Design | None, ...] = ()
-    slopes: tuple[tuple[Normal, ...], ...] = ()
+    slopes: tuple[tuple[Prior, ...], ...] = ()
 
 
 NONE = Further()
 
 
 def further(
-    auxiliary: Sequence[Auxiliary], datasets: Mapping[str, Dataset], layout: Layout, scale: float
+    auxiliary: Sequence[Auxiliary],
+    datasets: Mapping[str, Dataset],
+    layout: Layout,
+    scale: float,
+    typed: Mapping[str, Mapping[int, Typed]],
 ) -> Further:
-    """What explains auxiliary numbers. scale: of a slope's prior, per sd of its column, of what is no log."""
+    """What explains auxiliary numbers.
+
+    scale: of a slope's prior, per sd of its column, of what is no log. typed: priors of slopes, by name and
+    place, per unit of their columns.
+    """
     if not datasets:
         return NONE
     sd = layout.target.sd  # by which a table divides what is added to the target's predictor
@@ -121,6 +130,14 @@ def further(
         part = datasets.get(number.name)
         offset = 0.0 if part is None or part.offset is None else part.offset * sd
         designs.append(None if part is None else Design(np.asarray(part.features), offset))
-        wide = _SD if isinstance(number.prior, LogGamma) else scale
-        slopes.append((Normal(0.0, wide),) * (len(names_of(number.name, layout)) - 1))
+        usual = Normal(0.0, _SD if number.scale == "log" else scale)
+        features = layout.parameters[number.name].features if part is not None else []
+        columns = [column for column in features for _ in column.encoded]
+        chosen = typed.get(number.name, {})
+        slopes.append(
+            tuple(
+                chosen[d].prior.scaled(column.sd) if d in chosen else usual
+                for d, column in enumerate(columns)
+            )
+        )
     return Further(tuple(designs), tuple(slopes))

@@ -19,47 +19,79 @@ from flyrun.ground.schema import did_you_mean, listing, quoted
 from flyrun.tables.layout import INTERCEPT, Column, Layout
 
 if TYPE_CHECKING:
+    from flyrun.families.prior_densities import Prior
     from flyrun.fitting.rows_posterior import Posterior
 
 #: of an intercept's prior, in units of the linear predictor, or in sds of a target that is standardised
 INTERCEPT_SD = 10.0
-_NUMBER = r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*"
-_TYPED = re.compile(rf"\s*(.+?)\s*:\s*normal\({_NUMBER},{_NUMBER}\)\s*", re.IGNORECASE)
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+_TYPED = re.compile(
+    rf"\s*(.+?)\s*:\s*([a-z_]+)\s*(?:\(\s*((?:{_NUMBER}\s*,\s*)*(?:{_NUMBER})?)\s*\))?\s*", re.IGNORECASE
+)
 _MOST_NAMED = 12
 
 
+#: how each is written
+FORMS = {
+    "normal": "normal(MEAN, SD)",
+    "student_t": "student_t(DOF, MEAN, SCALE)",
+    "cauchy": "cauchy(MEAN, SCALE)",
+    "laplace": "laplace(MEAN, SCALE)",
+    "flat": "flat",
+    "half_normal": "half_normal(SD)",
+    "half_t": "half_t(DOF, SCALE)",
+    "half_cauchy": "half_cauchy(SCALE)",
+    "exponential": "exponential(RATE)",
+    "gamma": "gamma(SHAPE, RATE)",
+    "inverse_gamma": "inverse_gamma(SHAPE, SCALE)",
+    "lognormal": "lognormal(MEAN, SD)",
+    "beta": "beta(A, B)",
+    "lkj": "lkj(ETA)",
+}
+
+
 class Typed(NamedTuple):
-    """A normal prior as it is typed, per unit of its column: `age: normal(0, 1)`."""
+    """A prior as it is typed, per unit of its column: `age: normal(0, 1)`."""
 
     term: str
-    mean: float
-    sd: float
+    prior: "Prior"
 
     def __str__(self) -> str:
         """As typed."""
-        return f"{self.term}: {_normal(self.mean, self.sd)}"
+        return f"{self.term}: {self.prior}"
 
 
 class Priors(NamedTuple):
     """Independent normal priors on the coefficients of standardised columns, the intercept last.
 
     mean, sd: (D,), in these columns' units; of classes the mean of a difference between two of them, and the
-    sd of one class alone.  table: what people read, a row each.
+    sd of one class alone.  table: what people read, a row each.  others: of coefficients whose prior is not
+    normal, by place, whose sd is infinite.
     """
 
     mean: np.ndarray
     sd: np.ndarray
     table: list[dict[str, Any]]
+    others: tuple[tuple[int, "Prior"], ...] = ()
 
 
 def typed(text: str) -> Typed:
-    """Read `TERM: normal(MEAN, SD)`. Raises argparse.ArgumentTypeError with an example."""
-    match = _TYPED.fullmatch(text)
-    mean, sd = map(float, match.groups()[1:]) if match else (math.nan, math.nan)
-    if match is None or not math.isfinite(mean) or not 0.0 < sd < math.inf:
-        form = "must be COLUMN: normal(MEAN, SD), SD above 0, as 'age: normal(0, 1)'"
-        raise argparse.ArgumentTypeError(f"{text}: {form}")
-    return Typed(match[1], mean, sd)
+    """Read `TERM: normal(MEAN, SD)` or another prior. Raises argparse.ArgumentTypeError with an example."""
+    from flyrun.families.prior_densities import KINDS, made_of  # late: SciPy, which help need not wait for
+
+    if (match := _TYPED.fullmatch(text)) is None:
+        raise argparse.ArgumentTypeError(f"{text}: must be TERM: PRIOR, as 'age: normal(0, 1)'")
+    term, word, listed = match[1], match[2].lower(), match[3] or ""
+    if word not in KINDS:
+        close = did_you_mean(word, KINDS)
+        raise argparse.ArgumentTypeError(
+            f"{text}: no prior is called {word}{close}; there are {listing(KINDS)}"
+        )
+    try:
+        return Typed(term, made_of(word, [float(number) for number in listed.split(",") if number.strip()]))
+    except (TypeError, ValueError):
+        form = f"must be {FORMS[word]}, of numbers, above 0 but for MEAN"
+        raise argparse.ArgumentTypeError(f"{text}: {form}") from None
 
 
 def priors(layout: Layout, given: Sequence[Typed], scale: float, intercept: bool = True) -> Priors:
@@ -68,6 +100,8 @@ def priors(layout: Layout, given: Sequence[Typed], scale: float, intercept: bool
     given: those that are typed; of the others sd is `scale`.  intercept: whether the model has one.
     Raises ConfigError for a term that there is not, or that two are typed for.
     """
+    from flyrun.families.prior_densities import Normal  # late: SciPy, which help need not wait for
+
     columns = [column for column in layout.features for _ in column.encoded]
     names = layout.names if intercept else layout.names[:-1]
     steps = np.array([column.sd for column in columns] + [1.0])
@@ -79,20 +113,31 @@ def priors(layout: Layout, given: Sequence[Typed], scale: float, intercept: bool
     contrast = math.sqrt(2.0) if layout.task == "classes" else 1.0
     mean, sd = np.zeros(len(steps)), np.full(len(steps), float(scale))
     sd[-1] = max(INTERCEPT_SD, scale) / layout.ones
-    by_term = {column.name: [d for d, c in enumerate(columns) if c is column] for column in layout.features}
-    by_term |= {name: [d] for d, name in enumerate(names)}
+    by_term = {term: places for term, places in terms(layout).items() if intercept or term != INTERCEPT}
     chosen: dict[int, Typed] = {}
-    for prior in given:
-        if prior.term not in by_term:
-            raise _unknown(prior, list(by_term))
-        for d in by_term[prior.term]:
+    others: dict[int, Prior] = {}
+    for typed in given:
+        if typed.term not in by_term:
+            raise unknown(typed, list(by_term))
+        for d in by_term[typed.term]:
             if d in chosen:
-                both = f"--prior {quoted(str(prior))}: {names[d]} has {quoted(str(chosen[d]))} too"
+                both = f"--prior {quoted(str(typed))}: {names[d]} has {quoted(str(chosen[d]))} too"
                 raise ConfigError(f"{both}; keep one of them")
-            chosen[d] = prior
-            mean[d], sd[d] = (prior.mean - shift[d]) / factor[d], prior.sd / factor[d] / contrast
+            chosen[d], prior = typed, typed.prior
+            if type(prior) is Normal:
+                mean[d], sd[d] = (prior.mean - shift[d]) / factor[d], prior.sd / factor[d] / contrast
+            elif layout.task == "classes":
+                raise ConfigError(
+                    f"--prior {quoted(str(typed))}: differences between classes have normal priors; write "
+                    "normal(MEAN, SD)"
+                )
+            else:
+                mean[d], sd[d] = 0.0, math.inf
+                others[d] = prior.scaled(1.0 / factor[d], -shift[d] / factor[d])
     table = [
-        _row(
+        {"term": names[d], "prior": str(chosen[d].prior)}
+        if d in others
+        else _row(
             names[d],
             column,
             mean[d] * factor[d] + shift[d],
@@ -102,27 +147,38 @@ def priors(layout: Layout, given: Sequence[Typed], scale: float, intercept: bool
         for d, column in enumerate([*columns, Column(INTERCEPT, levels=[])][: len(names)])
     ]
     table = [table[d] for d in (*range(len(names))[len(columns) :], *range(len(columns)))]
-    return Priors(mean[: len(names)], sd[: len(names)], table)
+    return Priors(mean[: len(names)], sd[: len(names)], table, tuple(others.items()))
+
+
+def terms(layout: Layout) -> dict[str, list[int]]:
+    """By what people call them, a column or a level of it, the places of coefficients."""
+    columns = [column for column in layout.features for _ in column.encoded]
+    by_column = {column.name: [d for d, c in enumerate(columns) if c is column] for column in layout.features}
+    return by_column | {name: [d] for d, name in enumerate(layout.names)}
 
 
 def auxiliary(posterior: "Posterior", layout: Layout) -> list[dict[str, Any]]:
     """The priors of a posterior's auxiliary numbers and of its groups', a row each, as a table to read."""
-    from flyrun.families.family import LogGamma  # late: SciPy, which help need not wait for
+    from flyrun.families.prior_densities import Normal  # late: as above
 
     table = []
     for k, number in enumerate(posterior.auxiliary):
-        prior = number.prior
-        if k == 0 and posterior.family.link == "identity" and isinstance(prior, LogGamma):
-            prior = prior._replace(rate=prior.rate / layout.target.sd)  # of noise, in units of the target
-        part = layout.parameters.get(number.name)
+        prior, part = number.prior, layout.parameters.get(number.name)
+        if k == 0 and posterior.family.link == "identity":  # of noise, in units of the target
+            unit = layout.target.sd
+            prior = prior.scaled(unit) if prior.of else prior.scaled(1.0, math.log(unit))
         if part is None:
             table.append({"term": number.name, "prior": f"{prior} {number.of}".rstrip()})
             continue
-        of = number.name if isinstance(prior, LogGamma) else number.of
-        table.append({"term": f"{number.name}[{INTERCEPT}]", "prior": f"{prior} of {of}".rstrip()})
+        of = f"of {number.name}" if prior.of else number.of
+        table.append({"term": f"{number.name}[{INTERCEPT}]", "prior": f"{prior} {of}".rstrip()})
         columns = [column for column in part.features for _ in column.encoded]
         for name, column, slope in zip(part.names, columns, posterior.slopes[k], strict=False):
-            table.append(_row(f"{number.name}[{name}]", column, 0.0, slope.sd / column.sd, slope.sd))
+            term, its = f"{number.name}[{name}]", slope.scaled(1.0 / column.sd)
+            if type(its) is Normal:
+                table.append(_row(term, column, its.mean, its.sd, its.sd * column.sd))
+            else:
+                table.append({"term": term, "prior": str(its)})
     return table + posterior.other_priors()
 
 
@@ -153,11 +209,12 @@ def beside(rows: Sequence[dict[str, Any]], table: Sequence[dict[str, Any]]) -> l
     return [row | by_term.get(row["coefficient"], {}) for row in rows]
 
 
-def _unknown(prior: Typed, terms: list[str]) -> ConfigError:
+def unknown(prior: Typed, terms: list[str]) -> ConfigError:
+    """Of a term that is none of these."""
     option = f"--prior {quoted(str(prior))}"
     shown = listing(terms) if len(terms) <= _MOST_NAMED else f"{', '.join(terms[:_MOST_NAMED])}, …"
     close = did_you_mean(prior.term, terms)
-    return ConfigError(f"{option}: no coefficient is called {prior.term!r}{close}; there are {shown}")
+    return ConfigError(f"{option}: nothing is called {prior.term!r}{close}; there are {shown}")
 
 
 def _normal(mean: float, sd: float) -> str:

@@ -1,11 +1,12 @@
 """What a fit is to answer: a request's table, model, priors and posterior, resolved once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from flyrun.families.family import Family, family
 from flyrun.families.options import for_tables
-from flyrun.fitting import lines, parameters, priors, ratios, table_posterior
+from flyrun.fitting import chosen_priors, lines, parameters, priors, ratios, table_posterior
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
@@ -46,24 +47,26 @@ class Question:
     @property
     def priors(self) -> list[dict[str, Any]]:
         """The prior of each coefficient, then of each auxiliary number, a row each."""
-        return [*priors_of(self.request, self.layout).table, *priors.auxiliary(self.posterior, self.layout)]
+        return table_of_priors(self.request, self.layout, self.posterior)
 
 
 def of(request: Request) -> Question:
     """The question of a request for one table. Raises DataError or ConfigError in one line."""
-    table, dataset, layout, posterior = _ungrouped(request)
+    table, dataset, layout, posterior, chosen = _ungrouped(request)
     if request.exp:
         ratios.name_of(posterior.family.link, layout.target.name, layout.log_target)
     if request.groups:
         with loader.unchanged(table):
-            posterior = grouped_table.posterior_of(table, dataset, layout, posterior, request.groups)
+            posterior = grouped_table.posterior_of(
+                table, dataset, layout, posterior, request.groups, chosen.groups
+            )
     return Question(
         request, table, layout, posterior, lines.of_table(table, dataset, layout, posterior), dataset
     )
 
 
-def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior]:
-    """A table, what it holds, and its posterior without effects of groups. Errors: as of `of`."""
+def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, chosen_priors.Chosen]:
+    """A table, what it holds, its posterior without effects of groups, typed priors. Errors: as of `of`."""
     if request.groups:
         parameters.refuse_groups(request.formulas, request.groups[0])
     asked = parameters.complete(request.typed_table, request.formulas)
@@ -76,14 +79,26 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior]:
     datasets = parameters.load(table, request.formulas, dataset)
     layout = parameters.described(layout, datasets)
     numbers = model_family.auxiliary(dataset.n_classes, 1.0)
-    further = parameters.further(numbers, datasets, layout, request.prior_scale)
-    posterior = table_posterior.posterior_of(dataset, model_family, priors_of(request, layout), further)
-    return table, dataset, layout, posterior
+    chosen = chosen_priors.sort(request.priors, layout, numbers, grouped_table.terms(request.groups))
+    model_family = chosen_priors.with_priors(model_family, dataset.n_classes, chosen, layout)
+    further = parameters.further(numbers, datasets, layout, request.prior_scale, chosen.slopes)
+    if request.groups:
+        chosen_priors.normal_alone(chosen.coefficients, "a fit with groups")
+    of_coefficients = priors_of(request, layout, chosen.coefficients)
+    posterior = table_posterior.posterior_of(dataset, model_family, of_coefficients, further)
+    return table, dataset, layout, posterior, chosen
 
 
-def priors_of(request: Request, layout: Layout) -> priors.Priors:
+def priors_of(request: Request, layout: Layout, typed: Sequence[priors.Typed]) -> priors.Priors:
     """The priors of a table's coefficients. Raises ConfigError for one of a term that there is not."""
-    return priors.priors(layout, request.priors, request.prior_scale, intercept=layout.task != "ordered")
+    return priors.priors(layout, typed, request.prior_scale, intercept=layout.task != "ordered")
+
+
+def table_of_priors(request: Request, layout: Layout, posterior: Posterior) -> list[dict[str, Any]]:
+    """The prior of each coefficient, then of each auxiliary number, a row each."""
+    known = priors.terms(layout)
+    of_coefficients = [typed for typed in request.priors if typed.term in known]
+    return [*priors_of(request, layout, of_coefficients).table, *priors.auxiliary(posterior, layout)]
 
 
 def model_of(request: Request, task: str) -> str:
@@ -108,7 +123,7 @@ def look(request: Request) -> list[str]:
         raise ConfigError(
             f"--check: looks at one file, and {request.file} names several; name one, as {quoted(first)}"
         )
-    table, dataset, layout, posterior = _ungrouped(request)
+    table, dataset, layout, posterior, _ = _ungrouped(request)
     note = f"for {model_of(request, dataset.task)}; --check fits nothing"
-    table_of_priors = [*priors_of(request, layout).table, *priors.auxiliary(posterior, layout)]
-    return [*lines.shape(table, layout), *lines.taken(layout), *priors.lines(table_of_priors), note]
+    of_priors = table_of_priors(request, layout, posterior)
+    return [*lines.shape(table, layout), *lines.taken(layout), *priors.lines(of_priors), note]

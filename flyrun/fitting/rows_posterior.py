@@ -6,13 +6,14 @@ Every density of a row that is looked at is counted: `queries`.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 
-from flyrun.families.family import Auxiliary, Family, Normal
+from flyrun.families.family import Auxiliary, Family
+from flyrun.families.prior_densities import Prior
 from flyrun.ground.children import cores
 from flyrun.ground.threads import in_order
 
@@ -71,14 +72,25 @@ class Rows:
 
 @dataclass(frozen=True)
 class CoefficientPrior:
-    """Of the coefficients, (P,) each without the auxiliary numbers': normal, or Laplace of the same sd."""
+    """Of the coefficients, (P,) each without the auxiliary numbers': normal, or Laplace of the same sd.
+
+    others: the priors of those of infinite sd, by place.
+    """
 
     mean: np.ndarray
     sd: np.ndarray
     kind: str = "gaussian"
+    others: tuple[tuple[int, Prior], ...] = ()
 
     def log_density(self, theta: np.ndarray) -> np.ndarray:
         """(S,) of theta (S, P)."""
+        if self.others:
+            places = [place for place, _ in self.others]
+            kept = [np.delete(values, places) for values in (self.mean, self.sd)]
+            log_p = replace(self, mean=kept[0], sd=kept[1], others=()).log_density(
+                np.delete(theta, places, axis=1)
+            )
+            return log_p + sum(prior.log_density(theta[:, place]) for place, prior in self.others)
         z = (theta - self.mean) / self.sd
         level = -np.log(self.sd).sum()
         if self.kind == "laplace":
@@ -91,7 +103,12 @@ class CoefficientPrior:
         if self.kind == "laplace":
             reach = np.sqrt(z * z + 0.01)
             return -np.sqrt(2.0) * z / reach / self.sd, np.sqrt(2.0) * 0.01 / reach**3 / self.sd**2
-        return -z / self.sd, 1.0 / self.sd**2
+        slope, curvature = -z / self.sd, 1.0 / self.sd**2
+        if self.others:
+            curvature = np.broadcast_to(curvature, slope.shape).copy()
+        for place, prior in self.others:
+            slope[..., place], curvature[..., place] = prior.derivatives(theta[..., place])
+        return slope, curvature
 
 
 @dataclass
@@ -123,7 +140,7 @@ class Posterior:
     levels: int = 0
     sd: float = 1.0
     queries: int = 0
-    slopes: tuple[tuple[Normal, ...], ...] = ()
+    slopes: tuple[tuple[Prior, ...], ...] = ()
     auxiliary: tuple[Auxiliary, ...] = field(init=False)
     _counting: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 

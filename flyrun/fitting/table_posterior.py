@@ -1,5 +1,7 @@
 """From a person's table to the posterior of one family's numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from flyrun.families.family import Family
@@ -48,6 +50,8 @@ def posterior_of(dataset: Dataset, family: Family, priors: Priors, further: Furt
     )
     its = family.in_one_part(levels) if further.designs else family
     prior = coefficient_prior(family, levels, priors)
+    if prior.others:
+        its = replace(its, by_sums=False)
     return Posterior(its, rows, prior, levels, slopes=further.slopes)
 
 
@@ -57,4 +61,4 @@ def coefficient_prior(family: Family, levels: int, priors: Priors) -> Coefficien
     mean = np.tile(priors.mean, linear)
     if family.contrasts is not None:
         mean = np.outer(np.linalg.solve(family.contrasts(levels), np.ones(linear)), priors.mean).ravel()
-    return CoefficientPrior(mean, np.tile(priors.sd, linear))
+    return CoefficientPrior(mean, np.tile(priors.sd, linear), others=priors.others)

@@ -5,7 +5,7 @@ import argparse
 import numpy as np
 import pytest
 
-from flyrun.families.family import family
+from flyrun.families.family import Normal, family
 from flyrun.fitting.coefficients import Scales
 from flyrun.fitting.priors import INTERCEPT_SD, Priors, Typed, lines, priors, typed
 from flyrun.fitting.table_posterior import posterior_of
@@ -23,13 +23,21 @@ def layout(task="binary", **target):
 
 
 def test_a_prior_is_read_as_it_is_written():
-    assert typed("age: normal(0, 1)") == Typed("age", 0.0, 1.0)
-    assert typed(" dose[low]:NORMAL( -1e-2,.5 ) ") == Typed("dose[low]", -0.01, 0.5)
+    assert typed("age: normal(0, 1)") == Typed("age", Normal(0.0, 1.0))
+    assert typed(" dose[low]:NORMAL( -1e-2,.5 ) ") == Typed("dose[low]", Normal(-0.01, 0.5))
+    for text in ("sd(g): half_normal(1)", "shape: gamma(2, 0.1)", "sigma[x]: student_t(3, 0, 2.5)", "x: flat",
+                 "a:b: laplace(0, 1)", "zi: beta(1, 9)", "cor(x by g): lkj(2)"):  # fmt: skip
+        assert str(typed(text)) == text
+    assert str(typed("s: half_t(1, 2)")) == "s: half_cauchy(2)"
     assert typed("a: b: normal(1, 2)").term == "a: b"
     assert str(typed("age: normal(0, 1)")) == "age: normal(0, 1)"
-    for wrong in ("age", "age: cauchy(0, 1)", "age: normal(0)", "age: normal(0, 0)", "age: normal(0, -1)",
-                  "age: normal(0, 1e999)", ": normal(0, 1)"):  # fmt: skip
-        with pytest.raises(argparse.ArgumentTypeError, match=r"must be COLUMN: normal\(MEAN, SD\)"):
+    for wrong in ("age: normal(0)", "age: normal(0, 0)", "age: normal(0, -1)", "age: normal(0, 1e999)"):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"must be normal\(MEAN, SD\)"):
+            typed(wrong)
+    for wrong, remedy in (("age", "must be TERM: PRIOR"), (": normal(0, 1)", "must be TERM: PRIOR"),
+                          ("age: norml(0, 1)", "did you mean normal"), ("s: half_t(3, 1, 2)", "half_t"),
+                          ("s: exponential(-1)", "above 0"), ("x: flat(1)", "must be flat")):  # fmt: skip
+        with pytest.raises(argparse.ArgumentTypeError, match=remedy):
             typed(wrong)
 
 
@@ -47,7 +55,7 @@ def test_by_default_all_have_one_sd_but_the_intercept():
 @pytest.mark.parametrize("target", [{}, {"mean": 7.0, "sd": 3.0}])
 def test_a_typed_prior_holds_per_unit_of_the_column(target):
     """Drawn on standardised columns and put on the columns' own scales, it is what was typed."""
-    own = [Typed("age", 0.3, 0.2), Typed("dose", -1.0, 4.0), Typed("sex", 0.5, 0.1)]
+    own = [typed("age: normal(0.3, 0.2)"), typed("dose: normal(-1, 4)"), typed("sex: normal(0.5, 0.1)")]
     table = layout("regression", **target)
     found = priors(table, own, 2.5)
     theta = found.mean + found.sd * np.random.default_rng(0).standard_normal((200_000, 5))
@@ -63,7 +71,7 @@ def test_a_typed_prior_holds_per_unit_of_the_column(target):
 
 def test_an_intercept_is_where_numbers_are_at_their_means():
     table = layout("regression", mean=7.0, sd=3.0)
-    found = priors(table, [Typed("intercept", 5.0, 2.0)], 2.5)
+    found = priors(table, [typed("intercept: normal(5, 2)")], 2.5)
     beta = Scales.of(table).apply(np.repeat(found.mean[None], 2, axis=0))
     assert beta[0] @ [40.0, 1.0, 0.0, 0.0, 1.0] == pytest.approx(5.0)
     assert found.table[0]["prior"] == "normal(5, 2)"

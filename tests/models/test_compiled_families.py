@@ -15,6 +15,7 @@ from flyrun.experiments.models.problem import log_densities, log_priors
 from flyrun.experiments.models.with_aux import WithAux
 from flyrun.experiments.samplers.method import prepare
 from flyrun.families import family
+from flyrun.families.prior_densities import LogGamma, LogNormal, Normal
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.numerics.compiled import jit
 from flyrun.tables.dataset import Dataset
@@ -144,8 +145,8 @@ def test_rows_with_auxiliary_numbers_have_the_design_of_columns_of_ones():
 
 @pytest.mark.thorough
 def test_the_prior_of_auxiliary_numbers_is_the_family_s_own():
-    each = [family.LogGamma(1.0, 0.5), family.LogGamma(2.0, 0.1), family.Normal(0.3, 1.5)]
-    aux, a = AuxPrior.of_each(each), np.array([0.4, -1.1, 0.9])
+    each = [LogGamma(1.0, 0.5), LogGamma(2.0, 0.1), Normal(0.3, 1.5), LogNormal(2.0, 3.0)]
+    aux, a = AuxPrior.of_each(each), np.array([0.4, -1.1, 0.9, 2.3])
     np.testing.assert_allclose(
         aux.log_density(a), [one.log_density(v) for one, v in zip(each, a, strict=True)]
     )

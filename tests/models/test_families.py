@@ -5,7 +5,18 @@ import pytest
 from scipy import stats
 from scipy.special import expit, ndtr
 
-from flyrun.families.family import LogGamma, Normal, family, names
+from flyrun.families.family import family, names
+from flyrun.families.prior_densities import (
+    HalfNormal,
+    HalfT,
+    InverseGamma,
+    Laplace,
+    LogGamma,
+    LogitBeta,
+    LogNormal,
+    Normal,
+    StudentT,
+)
 
 LEVELS, N = 4, 60
 
@@ -90,19 +101,59 @@ def test_densities_are_scipys_up_to_terms_of_the_target_alone(name):
     np.testing.assert_allclose(ours, SCIPY[name](y, trials, p) - SCIPY[name](y, trials, other), atol=1e-10)
 
 
-def test_priors_of_auxiliary_numbers_are_densities_with_their_slopes():
-    for prior in (LogGamma(1.0, 0.5), LogGamma(2.0, 0.1), Normal(-1.0, 2.0)):
-        grid = np.linspace(-40, 15, 200_001)
-        assert np.trapezoid(np.exp(prior.log_density(grid)), grid) == pytest.approx(1.0, abs=1e-6)
-        slope, bend = prior.derivatives(0.3)
-        ends = np.array([prior.log_density(0.3 + h) for h in (-1e-5, 1e-5)])
-        assert slope == pytest.approx(np.diff(ends)[0] / 2e-5, abs=1e-8)
-        ends = np.array([prior.derivatives(0.3 + h)[0] for h in (-1e-5, 1e-5)])
-        assert bend == pytest.approx(-np.diff(ends)[0] / 2e-5, abs=1e-8)
-        rng = np.random.default_rng(0)
-        drawn = [prior.draw(rng) for _ in range(4000)]
-        mean = np.trapezoid(grid * np.exp(prior.log_density(grid)), grid)
-        assert np.mean(drawn) == pytest.approx(mean, abs=5 * np.std(drawn) / 4000**0.5)
+#: each prior with SciPy's distribution of the number itself, and what a is of it
+SCIPY_PRIORS = {
+    Normal(-1.0, 2.0): (stats.norm(-1.0, 2.0), ""),
+    StudentT(3.0, 0.5, 2.0): (stats.t(3.0, 0.5, 2.0), ""),
+    StudentT(1.0, 0.5, 2.0): (stats.cauchy(0.5, 2.0), ""),
+    Laplace(0.4, 1.5): (stats.laplace(0.4, 1.5), ""),
+    LogGamma(1.0, 0.5): (stats.expon(scale=2.0), "log"),
+    LogGamma(2.0, 0.1): (stats.gamma(2.0, scale=10.0), "log"),
+    HalfNormal(1.5): (stats.halfnorm(scale=1.5), "log"),
+    HalfT(1.0, 2.0): (stats.halfcauchy(scale=2.0), "log"),
+    HalfT(3.0, 2.5): (stats.foldnorm(0.0), "half_t"),
+    InverseGamma(3.0, 2.0): (stats.invgamma(3.0, scale=2.0), "log"),
+    LogNormal(0.5, 1.2): (stats.lognorm(1.2, scale=np.exp(0.5)), "log"),
+    LogitBeta(2.0, 5.0): (stats.beta(2.0, 5.0), "logit"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("prior", SCIPY_PRIORS, ids=str)
+def test_priors_are_scipys_densities_with_their_slopes_and_draws(prior):
+    known, scale = SCIPY_PRIORS[prior]
+    a = np.linspace(-3.0, 2.5, 12)
+    if scale == "log":
+        expected = known.logpdf(np.exp(a)) + a
+    elif scale == "logit":
+        expected = known.logpdf(expit(a)) + np.log(expit(a) * expit(-a))
+    elif scale == "half_t":
+        expected = np.log(2.0) + stats.t(3.0, 0.0, 2.5).logpdf(np.exp(a)) + a
+    else:
+        expected = known.logpdf(a)
+    np.testing.assert_allclose(prior.log_density(a), expected, rtol=1e-10)
+    slope, bend = prior.derivatives(a)
+    if not isinstance(prior, Laplace):  # whose corner is rounded
+        ends = [prior.log_density(a + h) for h in (-1e-5, 1e-5)]
+        np.testing.assert_allclose(slope, (ends[1] - ends[0]) / 2e-5, atol=1e-7)
+    ends = [prior.derivatives(a + h)[0] for h in (-1e-5, 1e-5)]
+    np.testing.assert_allclose(bend, -(ends[1] - ends[0]) / 2e-5, atol=1e-6)
+    rng = np.random.default_rng(0)
+    drawn = np.sort([prior.draw(rng) for _ in range(4_000)])
+    grid = np.linspace(-60.0, 60.0, 400_001)
+    below = np.cumsum(np.exp(prior.log_density(grid))) * (grid[1] - grid[0])
+    if prior.of:
+        assert below[-1] == pytest.approx(1.0, abs=1e-4)
+        assert stats.kstest(drawn, lambda x: np.interp(x, grid, below)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("prior", SCIPY_PRIORS, ids=str)
+def test_a_prior_in_another_unit_is_that_of_the_scaled_number(prior):
+    a = np.linspace(-1.0, 1.0, 5)
+    if prior.of == "log":
+        np.testing.assert_allclose(prior.scaled(3.0).log_density(a + np.log(3.0)), prior.log_density(a))
+    elif not prior.of:
+        moved = prior.scaled(3.0, 0.7).log_density(0.7 + 3.0 * a) + np.log(3.0)
+        np.testing.assert_allclose(moved, prior.log_density(a))
 
 
 @pytest.mark.parametrize("name", ["poisson", "negative_binomial", "gamma", "binomial", "probit"])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.experiments.models.base_density import draw_base, log_base
-from flyrun.families.family import LogGamma, Normal
+from flyrun.families.prior_densities import LogGamma, Normal, Prior
 from flyrun.ground.numerics.compiled import implements
 
 
@@ -49,14 +49,16 @@ class AuxPrior(NamedTuple):
         return AuxPrior(*(exponent * np.asarray(part) for part in self))
 
     @classmethod
-    def of_each(cls, priors: Sequence[LogGamma | Normal]) -> "AuxPrior":
-        """Of auxiliary numbers' priors as families have them, (A,)."""
-        rows = [
-            (prior.shape, prior.rate, 0.0)
-            if isinstance(prior, LogGamma)
-            else (prior.mean / prior.sd**2, 0.0, prior.sd**-2)
-            for prior in priors
-        ]
+    def of_each(cls, priors: Sequence[Prior]) -> "AuxPrior":
+        """Of auxiliary numbers' priors as families have them, (A,). TypeError for one not compiled."""
+        rows = []
+        for prior in priors:
+            if isinstance(prior, LogGamma):
+                rows.append((prior.shape, prior.rate, 0.0))
+            elif isinstance(prior, Normal):
+                rows.append((prior.mean / prior.sd**2, 0.0, prior.sd**-2))
+            else:
+                raise TypeError(f"{prior}: chains have no such prior")
         linear, rate, precision = (np.array(column, float) for column in zip(*rows, strict=True))
         bare = cls(linear, rate, precision, np.zeros(len(rows)))
         at_none = np.array([float(prior.log_density(0.0)) for prior in priors])

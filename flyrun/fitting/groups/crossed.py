@@ -85,7 +85,14 @@ class CrossedPosterior(GroupedPosterior):
         features: Any = _Columns(self.rows.features, self.crossed, self.levels_crossed)  # type: ignore[arg-type]
         rows = replace(self.rows, features=features)
         return GroupedPosterior(
-            self.family, rows, self._prior(0.0), self.levels, self.sd, starts=self.starts, slope=self.slope
+            self.family,
+            rows,
+            self._prior(0.0),
+            self.levels,
+            self.sd,
+            starts=self.starts,
+            slope=self.slope,
+            of_scales=self.of_scales,
         )
 
     def _prior(self, log_sd: float) -> CoefficientPrior:
@@ -103,7 +110,7 @@ class CrossedPosterior(GroupedPosterior):
             return log_prior
         log_sd, b = x[:, self.after : self.after + 1], x[:, self.after + 1 :]
         of_levels = -0.5 * (b / np.exp(log_sd)) ** 2 - log_sd - 0.5 * np.log(2 * np.pi)
-        return log_prior + of_levels.sum(axis=1) + scales.log_prior(log_sd)
+        return log_prior + of_levels.sum(axis=1) + scales.log_prior(log_sd, self.of_crossed)
 
     def by_nodes(self, x: np.ndarray, nodes: int) -> np.ndarray:
         """(S,) of x (S, P), nodes about what the nearest point of the grid says."""
@@ -180,7 +187,7 @@ class CrossedPosterior(GroupedPosterior):
         sd = np.sqrt(np.diag(shape))
         cholesky = np.linalg.cholesky(shape / np.outer(sd, sd) + 1e-12 * np.eye(len(sd)))
         log_density = likelihood.value + prior.value + float(np.log(sd * np.diag(cholesky)).sum())
-        log_density += float(scales.log_prior(np.array([[log_sd]]))[0])
+        log_density += float(scales.log_prior(np.array([[log_sd]]), self.of_crossed)[0])
         wide.settle(at)
         assert wide.follow is not None
         self.queries, wide.queries = self.queries + wide.queries, 0

@@ -1,6 +1,6 @@
 """A table's rows by group: the column of a group read, and the posterior with its effects integrated out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,9 +11,11 @@ import pandas as pd
 
 from flyrun.families.family import family
 from flyrun.families.options import for_tables
+from flyrun.families.prior_densities import Lkj, Prior
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import scales, stored_effects
 from flyrun.fitting.groups.crossed import CrossedPosterior
+from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import quoted
@@ -123,21 +125,29 @@ class OfTable(CrossedPosterior):
 
     def other_priors(self) -> list[dict[str, str]]:
         """Theirs, a row each."""
-        priors = [f"half_t(3, 0, {2.5 * self.target_sd:.3g})"]
+        priors = [str(self.of_scales.sd.scaled(self.target_sd))]
         if self.column is not None:
             where = f"where {self.column.name} is {self.column.mean:.3g}"
-            by = f"half_t(3, 0, {2.5 * self.target_sd / self.column.sd:.3g})"
-            priors = [f"{priors[0]} {where}", by, f"lkj(1) {where}"]
+            by = str(self.of_scales.slope.scaled(self.target_sd / self.column.sd))
+            priors = [f"{priors[0]} {where}", by, f"{Lkj(self.of_scales.eta)} {where}"]
         if self.second is not None:
-            priors.append(f"half_t(3, 0, {2.5 * self.target_sd:.3g})")
+            priors.append(str(self.of_crossed.sd.scaled(self.target_sd)))
         names = self._sds
         return [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
 
 
 def posterior_of(
-    table: Table, dataset: Dataset, layout: Layout, posterior: Posterior, bars: tuple[Bar, ...]
+    table: Table,
+    dataset: Dataset,
+    layout: Layout,
+    posterior: Posterior,
+    bars: tuple[Bar, ...],
+    typed: Mapping[str, Typed],
 ) -> OfTable:
-    """The posterior of grouped rows. Raises ConfigError for what is not fitted."""
+    """The posterior of grouped rows. typed: priors of what `terms` names, in the table's units.
+
+    Raises ConfigError for what is not fitted.
+    """
     bar, codes = bars[0], partial(_codes, table, layout)
     second = _crossed(codes, posterior, bars) if len(bars) > 1 else None
     if second is not None:
@@ -182,7 +192,27 @@ def posterior_of(
         second=second and second.bar,
         second_names=second.names if second else (),
         order=order,
+        of_scales=_priors(bar, typed, layout.target.sd, column),
+        of_crossed=scales.USUAL if second is None else _priors(second.bar, typed, layout.target.sd),
     )
+
+
+def terms(bars: Sequence[Bar]) -> list[str]:
+    """What people call the numbers of effects' distribution."""
+    return [name for bar in bars for name in stored_effects.sd_names(bar)]
+
+
+def _priors(
+    bar: Bar, typed: Mapping[str, Typed], target_sd: float, column: Column | None = None
+) -> scales.Priors:
+    """Of a factor's effects; sds in units of the predictor, of a slope by the standardised column."""
+    names = stored_effects.sd_names(bar)
+    units = [1.0 / target_sd, 1.0 if column is None else column.sd / target_sd]
+    sds: list[Prior] = [scales.USUAL.sd, scales.USUAL.slope]
+    for k, (name, unit) in enumerate(zip(names[:2], units, strict=False)):
+        sds[k] = typed[name].prior.scaled(unit) if name in typed else sds[k]
+    of_correlation = typed[names[-1]].prior if names[-1] in typed else None
+    return scales.Priors(sds[0], sds[1], of_correlation.eta if isinstance(of_correlation, Lkj) else 1.0)
 
 
 class _Crossed(NamedTuple):

@@ -49,6 +49,7 @@ class GroupedPosterior(Posterior):
     """x (P,): the coefficients, the auxiliary numbers, then h of scales.py; of a crossed factor, under normal
     noise, the log of its effects' sd and these.
 
+    of_scales, of_crossed: priors of effects' distribution.
     rows: sorted by group; starts: (G,) where each begins; slope: (N,) column of a slope, None of an intercept
     alone. crossed: (N,) codes of a second factor.
     nodes: how many of an effect. steps: Newton's, by which an intercept's nodes come nearer to each
@@ -60,6 +61,8 @@ class GroupedPosterior(Posterior):
     crossed: np.ndarray | None = None
     nodes: int = 9
     steps: int = 0
+    of_scales: scales.Priors = scales.USUAL
+    of_crossed: scales.Priors = scales.USUAL
 
     def __post_init__(self) -> None:
         """Work out sizes."""
@@ -88,12 +91,14 @@ class GroupedPosterior(Posterior):
 
     def log_prior(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P)."""
-        return super().log_prior(x) + scales.log_prior(self.h(x))
+        return super().log_prior(x) + scales.log_prior(self.h(x), self.of_scales)
 
     def prior_at(self, x: np.ndarray) -> Expansion:
         """The log prior to second order about x, (P,)."""
         expansion, n = super().prior_at(x), self.before
-        expansion.slope[n:], curvature = scales.expanded(scales.log_prior, self.h(x))
+        expansion.slope[n:], curvature = scales.expanded(
+            lambda h: scales.log_prior(h, self.of_scales), self.h(x)
+        )
         expansion.curvature[n:, n:] = curvature
         return expansion
 

@@ -88,8 +88,10 @@ class Sums:
         along = np.linalg.solve(cholesky, (inside[:, :-1, -1] * sd)[..., None])[..., 0]
         value = -self.count * log_sigma - 0.5 * level - 0.5 * inside[:, -1, -1]
         value += 0.5 * (along**2).sum(axis=1) - np.log(np.diagonal(cholesky, axis1=1, axis2=2)).sum(axis=1)
-        value += self.posterior.auxiliary[0].prior.log_density(log_sigma) + scales.log_prior(h)
-        value += scales.log_prior(crossed) if self.levels else 0.0
+        value += self.posterior.auxiliary[0].prior.log_density(log_sigma) + scales.log_prior(
+            h, self.posterior.of_scales
+        )
+        value += scales.log_prior(crossed, self.posterior.of_crossed) if self.levels else 0.0
         return value, cholesky, along, sd
 
     def parts(self, n: int) -> Iterator[slice]:

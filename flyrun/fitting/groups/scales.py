@@ -1,15 +1,17 @@
 """The normal distribution of a group's effects: an intercept's, or an intercept's and a slope's together.
 
-b ~ N(0, TT'), T a lower triangle. h holds log T00 or (log T00, T10, log T11). Priors: a half-t of 3 degrees
-of freedom and scale 2.5 on each sd, in units of the predictor; the correlation is uniform, as LKJ(1) of two
-effects is.
+b ~ N(0, TT'), T a lower triangle. h holds log T00 or (log T00, T10, log T11). Priors: usually a half-t of 3
+degrees of freedom and scale 2.5 on each sd, in units of the predictor; the correlation is uniform, as LKJ(1)
+of two effects is.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-_SCALE, _FREEDOM = 2.5, 3.0
+from flyrun.families.prior_densities import HalfT, Prior
+
 _STEP = 1e-4  # of differences
 
 
@@ -25,18 +27,26 @@ def triangle(h: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.exp(h[:, 0]), h[:, 1], np.exp(h[:, 2])
 
 
-def log_prior(h: np.ndarray) -> np.ndarray:
+class Priors(NamedTuple):
+    """Of the intercepts' sd, the slopes' sd, and the eta of the correlation's LKJ prior."""
+
+    sd: Prior = HalfT(3.0, 2.5)
+    slope: Prior = HalfT(3.0, 2.5)
+    eta: float = 1.0
+
+
+USUAL = Priors()
+
+
+def log_prior(h: np.ndarray, priors: Priors = USUAL) -> np.ndarray:
     """(S,) of h (S, 1) or (S, 3), with the Jacobian."""
-    t00, t10, t11 = triangle(h)
-    log_p = _half_t(t00) + h[:, 0]
-    if h.shape[1] == 3:  # |d(T10, T11)/d(sd, correlation)| = sd²/T11
-        variance = t10**2 + t11**2
-        log_p = log_p + _half_t(np.sqrt(variance)) - np.log(variance / t11) + h[:, 2]
+    _, t10, t11 = triangle(h)
+    log_p = np.asarray(priors.sd.log_density(h[:, 0]))
+    if h.shape[1] == 3:  # |d(T10, log T11)/d(log sd, correlation)| = sd³/T11², 1 − correlation² = T11²/sd²
+        log_variance = np.log(t10**2 + t11**2)
+        log_p = log_p + priors.slope.log_density(0.5 * log_variance)
+        log_p = log_p - 0.5 * log_variance + priors.eta * (2.0 * h[:, 2] - log_variance)
     return log_p
-
-
-def _half_t(sd: np.ndarray) -> np.ndarray:
-    return -0.5 * (_FREEDOM + 1.0) * np.log1p((sd / _SCALE) ** 2 / _FREEDOM)
 
 
 def log_density_sum(h: np.ndarray, count: float, products: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.families.family import Family
-from flyrun.fitting import gaussian_noise, mode, priors, table_posterior, weighted_draws
+from flyrun.fitting import chosen_priors, gaussian_noise, mode, priors, table_posterior, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan import folds, pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, AtEnds, GramLook, Intensity, Products, SumLook, Sums
@@ -145,6 +145,7 @@ class Scan(Table):
         )
 
     def _priors(self, layout: Layout) -> priors.Priors:
+        chosen_priors.normal_alone(self.request.priors, "a scan")
         return priors.priors(
             layout, self.request.priors, self.request.prior_scale, intercept=layout.task != "ordered"
         )

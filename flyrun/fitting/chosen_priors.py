@@ -1,0 +1,152 @@
+"""Priors that are typed, by what they are of: coefficients, auxiliary numbers or their columns, groups."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.families.family import Auxiliary, Family
+from flyrun.families.prior_densities import ABOVE_0, UNBOUNDED, Flat, Normal
+from flyrun.fitting import priors
+from flyrun.fitting.priors import Typed
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import listing, quoted
+from flyrun.tables.layout import INTERCEPT, Layout
+
+_TOLD = 100.0  # posterior sds of a predictor, beyond which rows do not tell a coefficient with a flat prior
+
+#: kinds for a number, by its scale
+_OF_SCALE = {"": UNBOUNDED, "log": ABOVE_0, "logit": ("beta", *UNBOUNDED[:-1])}
+
+
+class Chosen(NamedTuple):
+    """Typed priors. coefficients: of the target's formula; numbers: of auxiliary numbers, by name; slopes: of
+    their columns, by name and place; groups: of what tells effects' distribution, by term."""
+
+    coefficients: list[Typed]
+    numbers: dict[str, Typed]
+    slopes: dict[str, dict[int, Typed]]
+    groups: dict[str, Typed]
+
+
+def sort(
+    given: Sequence[Typed], layout: Layout, numbers: Sequence[Auxiliary], groups: Collection[str]
+) -> Chosen:
+    """Priors by what they are of. groups: terms of effects' distribution. ConfigError for another."""
+    chosen, known = Chosen([], {}, {}, {}), priors.terms(layout)
+    for typed in given:
+        term = typed.term
+        number = next((each for each in numbers if term in (each.name, f"{each.name}[{INTERCEPT}]")), None)
+        if term in known:
+            _refuse_kind(typed, UNBOUNDED, "a coefficient may be below 0")
+            chosen.coefficients.append(typed)
+        elif number is not None and (term == number.name or number.name in layout.parameters):
+            kinds = _OF_SCALE[number.scale]
+            if term != number.name:
+                kinds = (*kinds, *(kind for kind in UNBOUNDED[:-1] if kind not in kinds))
+            _refuse_kind(typed, kinds, f"{number.name} is {_WHAT[number.scale]}")
+            _refuse_second(typed, chosen.numbers.get(number.name))
+            chosen.numbers[number.name] = typed
+        elif term in groups:
+            correlation = term.startswith("cor(")
+            _refuse_kind(typed, ("lkj",) if correlation else ABOVE_0, _WHAT["cor" if correlation else "sd"])
+            _refuse_second(typed, chosen.groups.get(term))
+            chosen.groups[term] = typed
+        elif (place := _of_column(term, layout)) is not None:
+            name, places = place
+            _refuse_kind(typed, UNBOUNDED[:-1], f"{term} may be below 0")
+            for d in places:
+                _refuse_second(typed, chosen.slopes.setdefault(name, {}).get(d))
+                chosen.slopes[name][d] = typed
+        else:
+            further = [
+                f"{name}[{column}]" for name, part in layout.parameters.items() for column in part.names
+            ]
+            alike = [each.name for each in numbers if each.name not in layout.parameters]
+            raise priors.unknown(typed, [*known, *alike, *further, *groups])
+    return chosen
+
+
+_WHAT = {
+    "": "a number that may be below 0",
+    "log": "above 0",
+    "logit": "a chance",
+    "sd": "an sd is above 0",
+    "cor": "a correlation is between -1 and 1",
+}
+
+
+def _of_column(term: str, layout: Layout) -> tuple[str, list[int]] | None:
+    """The auxiliary number that a term names a column of, and which of its coefficients."""
+    for name, part in layout.parameters.items():
+        if term.startswith(f"{name}[") and term.endswith("]"):
+            places = priors.terms(part).get(term[len(name) + 1 : -1])
+            if places is not None:
+                return name, places
+    return None
+
+
+def _refuse_kind(typed: Typed, kinds: Collection[str], why: str) -> None:
+    word = str(typed.prior).partition("(")[0]
+    if word not in kinds:
+        raise ConfigError(f"--prior {quoted(str(typed))}: {why}; choose one of {listing(kinds)}")
+
+
+def _refuse_second(typed: Typed, before: Typed | None) -> None:
+    if before is not None:
+        raise ConfigError(f"--prior {quoted(str(typed))}: {quoted(str(before))} is of that too; keep one")
+
+
+def with_priors(family: Family, levels: int, chosen: Chosen, layout: Layout) -> Family:
+    """A family whose auxiliary numbers have the priors that are typed for them, in the units of a table."""
+    if not chosen.numbers:
+        return family
+    numbers = tuple(
+        _with_prior(number, chosen.numbers.get(number.name), family, k, layout)
+        for k, number in enumerate(family.auxiliary(levels, 1.0))
+    )
+    return replace(family, auxiliary=lambda levels, sd: numbers)
+
+
+def _with_prior(number: Auxiliary, typed: Typed | None, family: Family, k: int, layout: Layout) -> Auxiliary:
+    if typed is None:
+        return number
+    prior = typed.prior
+    if k == 0 and family.link == "identity":  # of noise, in units of the target
+        unit = 1.0 / layout.target.sd
+        prior = prior.scaled(unit) if prior.of == "log" else prior.scaled(1.0, float(np.log(unit)))
+    of = f"of {number.scale} {number.name}" if number.scale else number.of
+    return number._replace(prior=prior, own=number.sampled, of="" if prior.of else of)
+
+
+def refuse_improper(
+    posterior: Posterior, names: Sequence[str], at: np.ndarray, likelihood: np.ndarray
+) -> None:
+    """Raise ConfigError where rows do not tell coefficients whose prior is flat.
+
+    names: of the coefficients of a linear predictor; at: the mode, (P,); likelihood: its curvature, (P, P).
+    """
+    flat = [d for d, prior in posterior.prior.others if isinstance(prior, Flat)]
+    if not flat:
+        return
+    whole = likelihood + posterior.prior_at(at).curvature
+    values, vectors = np.linalg.eigh(whole)
+    variance = ((vectors[flat] ** 2) / np.maximum(values, 1e-300)).sum(axis=1)
+    worst = int(np.argmax(variance))
+    if not variance[worst] < _TOLD**2 or not values[0] > 0.0:
+        name = names[flat[worst] % posterior.width]
+        raise ConfigError(
+            f"--prior {quoted(f'{name}: flat')}: the rows do not bound the coefficient, so that there is no "
+            f"posterior; give it another prior, as {quoted(f'{name}: normal(0, 2.5)')}"
+        )
+
+
+def normal_alone(given: Sequence[Typed], where: str) -> None:
+    """Raise ConfigError for a prior that a scan, or a fit with groups, does not take of coefficients."""
+    for typed in given:
+        if type(typed.prior) is not Normal:
+            raise ConfigError(
+                f"--prior {quoted(str(typed))}: {where} takes normal(MEAN, SD) of coefficients; write that"
+            )
