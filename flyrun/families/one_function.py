@@ -15,7 +15,7 @@ import numpy as np
 
 from flyrun.families import domains
 from flyrun.families.domains import Domain
-from flyrun.families.family import Auxiliary, Family, Link, LogGamma
+from flyrun.families.family import Auxiliary, Family, Link
 from flyrun.families.options import FamilyModel
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.numerics import special
@@ -118,7 +118,7 @@ _Functions = tuple[Callable[..., Any], Callable[..., Any]]
 def _read(cls: _Class, change: Callable[[Numbers], Numbers], a: Iterable[Numbers]) -> list[Numbers]:
     """Auxiliary numbers, those that are logarithms changed."""
     each = zip(cls.sampled, a, strict=True)
-    return [change(value) if isinstance(number.prior, LogGamma) else value for number, value in each]
+    return [change(value) if number.prior.of == "log" else value for number, value in each]
 
 
 def _over_last(cls: _Class, change: Callable[[Numbers], Numbers], a: np.ndarray) -> np.ndarray:
@@ -136,7 +136,8 @@ def _start(cls: _Class, log_density: Callable[..., Numbers], *rows: np.ndarray) 
     """Where, of some places, the rows are likeliest if no column matters, (K,)."""
     y, trials, offset, weights = rows
     priors = [number.prior for number in cls.sampled]
-    others = [np.log(its.shape / its.rate) if isinstance(its, LogGamma) else its.mean for its in priors]
+    rng = np.random.default_rng(0)
+    others = [np.median([prior.draw(rng) for _ in range(99)]) for prior in priors]
     places = np.append(np.sinh(np.linspace(-5.0, 5.0, 41)), np.quantile(y - offset, np.linspace(0.1, 0.9, 9)))
     with np.errstate(all="ignore"):
         sums = [weights @ log_density(y, trials, (eta + offset, *others)) for eta in places]

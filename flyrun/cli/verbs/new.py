@@ -49,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
     if folder.exists():
         raise ConfigError(f"{folder}: is there already; choose another name, or remove it")
     prove = f"flyrun prove {group}={name}"
-    words = {
+    names = {
         "name": name, "Name": "".join(part.capitalize() for part in name.split("_")), "dashed": dashed,
         "kind": kind, "group": plugins.GROUPS[group][0].removeprefix("flyrun."), "object": thing,
         "needs": "flyrun[jax]" if given.jax else "flyrun", "contract": extend.CONTRACT,
@@ -59,10 +59,10 @@ def run(given: argparse.Namespace) -> int:
         for template, place in _PLACES.items():
             home = _TEMPLATES / (f"{kind}_jax" if given.jax else kind)
             source = next(at for at in (home, _TEMPLATES / "common") if (at / f"{template}.tmpl").is_file())
-            target = folder / _filled(place, words)
+            target = folder / _filled(place, names)
             target.parent.mkdir(parents=True, exist_ok=True)
             text = (source / f"{template}.tmpl").read_text(encoding="utf-8")
-            files.write_text(target, _filled(text, words))
+            files.write_text(target, _filled(text, names))
     print(f"wrote {folder}; next:\n  cd {folder}\n  pip install -e '.[test]'\n  pytest")
     if proven:
         print(f"  {prove}")
@@ -70,10 +70,10 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _filled(text: str, words: dict[str, str]) -> str:
-    """A template with its {{words}}; an object's name may hold one."""
+def _filled(text: str, names: dict[str, str]) -> str:
+    """A template with its {{name}}; an object's name may hold one."""
     for _ in range(2):
-        text = re.sub(r"\{\{(\w+)\}\}", lambda match: words[match[1]], text)
+        text = re.sub(r"\{\{(\w+)\}\}", lambda match: names[match[1]], text)
     return text
 
 

@@ -125,22 +125,22 @@ def _wright_moments(z, alpha, slope):
     top, first, step, number = _wright_terms(z, alpha)
     level = _largest_term(top, z, alpha)
     middle = top * (slope + alpha * special.digamma(top * alpha))
-    one, by_j, by_q, of_j, both, of_q, of_psi = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    total, by_j, by_q, of_j, both, of_q, of_psi = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(number):
         j = first + k * step
         at = j * alpha
         weight = math.exp(j * z - math.lgamma(j + 1.0) - math.lgamma(at) - level)
         away, q = j - top, j * (slope + alpha * special.digamma(at)) - middle
-        one += weight
+        total += weight
         by_j += weight * away
         by_q += weight * q
         of_j += weight * away * away
         both += weight * away * q
         of_q += weight * q * q
         of_psi += weight * j * j * special.trigamma(at)
-    by_j, by_q = by_j / one, by_q / one
-    spread = of_j / one - by_j * by_j, both / one - by_j * by_q, of_q / one - by_q * by_q
-    return top + by_j, middle + by_q, spread[0], spread[1], spread[2], of_psi / one
+    by_j, by_q = by_j / total, by_q / total
+    spread = of_j / total - by_j * by_j, both / total - by_j * by_q, of_q / total - by_q * by_q
+    return top + by_j, middle + by_q, spread[0], spread[1], spread[2], of_psi / total
 
 
 _OF_NUMBERS: dict[Callable, Callable] = {

@@ -67,7 +67,7 @@ class JaxPosterior:
         def ask(theta: jax.Array) -> tuple[np.ndarray, np.ndarray]:
             thetas = np.asarray(theta, float).reshape(-1, self.n_params)
             self._asked += len(thetas)
-            both = [value_and_score(self._arm, self._problem, np.ascontiguousarray(one)) for one in thetas]
+            both = [value_and_score(self._arm, self._problem, np.ascontiguousarray(at)) for at in thetas]
             values, gradients = (np.array(part, theta.dtype) for part in zip(*both, strict=True))
             return values.reshape(theta.shape[:-1]), gradients.reshape(theta.shape)
 

@@ -147,8 +147,8 @@ class _Launch:
                 ahead.begin(cell)
                 try:
                     if kind := cell.arm.sampler.worker:
-                        compiled[cell.key], said = apart.call(kind, _compiled, cell, setup, prepare)
-                        for text in said:
+                        compiled[cell.key], messages = apart.call(kind, _compiled, cell, setup, prepare)
+                        for text in messages:
                             self.screen.say(text)
                         continue
                     compiled[cell.key] = cost = _compile(cell, setup, self.screen.say, prepare)
