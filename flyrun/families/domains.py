@@ -70,6 +70,14 @@ def _whole(y: np.ndarray) -> np.ndarray:
     return (y >= 0.0) & (y == np.rint(y))
 
 
+def _zero_one(y: np.ndarray) -> np.ndarray:
+    return (y == 0.0) | (y == 1.0)
+
+
+def _signs(y: np.ndarray) -> np.ndarray:
+    return _zero_one(np.abs(y))
+
+
 BINARY = Domain("binary", "two labels, -1 and +1", classes=2)
 CLASSES = Domain("classes", "classes 0 … K-1", classes=math.inf, meaning="classes")
 ORDERED = Domain("ordered", "classes in order", classes=math.inf, ordered=True, meaning="classes in order")
@@ -86,6 +94,10 @@ BESIDE = {
     "exposure": replace(POSITIVE, many="exposures"),
     "trials": replace(COUNTS, many="trials"),
     "weights": replace(COUNTS, many="weights"),
+    "event": Domain("event", "1 where it was seen and 0 where it was not", _zero_one, many="events"),
+    "cens": Domain(
+        "cens", "0 where it was seen, 1 where it is beyond, -1 where it is below", _signs, many="ways of it"
+    ),
 }
 
 

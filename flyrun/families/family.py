@@ -182,10 +182,14 @@ def family(name: str) -> Family:
     return importlib.import_module(f"flyrun.families.{name}").FAMILY
 
 
+#: files that hold no family
+_SHARED = {"censoring", "domains", "family", "one_function", "options", "prior_densities", "zeros"}
+
+
 @functools.cache
 def _files() -> frozenset[str]:
     files = {path.stem for path in Path(__file__).parent.glob("[a-z]*.py")}
-    return frozenset(files - {"domains", "family", "one_function", "options", "prior_densities", "zeros"})
+    return frozenset(files - _SHARED)
 
 
 def _brings(cls: type[Choice]) -> bool:

@@ -47,11 +47,19 @@ class Likelihood(Model):
     task: ClassVar[str]
     #: whether it is a regression that `flyrun fit` offers; the first of a task is what `auto` means
     for_tables: ClassVar[bool] = False
+    #: whether a refusal that names models of its task names it: not those of a special kind
+    usual: ClassVar[bool] = True
 
 
 def for_tables(task: str | None = None) -> list[str]:
     """Names of the regressions that `flyrun fit` offers, of one task or of all."""
     return [name for name, its in _tasks().items() if task in (None, its)]
+
+
+def usual(task: str) -> list[str]:
+    """Those of a task that a refusal offers: all, where none is of no special kind."""
+    named = for_tables(task)
+    return [name for name in named if SCHEMAS["model"][name].usual] or named  # type: ignore[attr-defined]
 
 
 def tasks() -> list[str]:
@@ -279,6 +287,7 @@ class Lognormal(WithAuxiliary):
     """Numbers above 0 with log y_n ~ N(βᵀx_n, sigma²); log sigma is sampled with β."""
 
     task: ClassVar[str] = "positive"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "weibull")
@@ -286,6 +295,7 @@ class Weibull(WithAuxiliary):
     """Times with P(y_n > t) = exp(-(t/exp(βᵀx_n))^shape); log shape is sampled with β."""
 
     task: ClassVar[str] = "positive"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "exponential")
@@ -293,6 +303,7 @@ class Exponential(FamilyModel):
     """Times with P(y_n > t) = exp(-t/exp(βᵀx_n))."""
 
     task: ClassVar[str] = "positive"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "log_logistic")
@@ -300,6 +311,7 @@ class LogLogistic(WithAuxiliary):
     """Times with P(y_n > t) = 1/(1 + (t/exp(βᵀx_n))^shape); log shape is sampled with β."""
 
     task: ClassVar[str] = "positive"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "zero_inflated_poisson")
@@ -307,6 +319,7 @@ class ZeroInflatedPoisson(WithAuxiliary):
     """Counts that are 0 with chance zi, else Poisson(exp(βᵀx_n)); the log odds of zi are sampled with β."""
 
     task: ClassVar[str] = "counts"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "zero_inflated_negative_binomial")
@@ -314,6 +327,7 @@ class ZeroInflatedNegativeBinomial(WithAuxiliary):
     """Counts that are 0 with chance zi, else of mean mu = exp(βᵀx_n) and variance mu + mu²/phi."""
 
     task: ClassVar[str] = "counts"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "hurdle_poisson")
@@ -321,6 +335,7 @@ class HurdlePoisson(WithAuxiliary):
     """Counts that are 0 with chance hu, else Poisson(exp(βᵀx_n)) without its zeros."""
 
     task: ClassVar[str] = "counts"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "hurdle_negative_binomial")
@@ -328,6 +343,7 @@ class HurdleNegativeBinomial(WithAuxiliary):
     """Counts that are 0 with chance hu, else negative binomial, of exp(βᵀx_n) and phi, without zeros."""
 
     task: ClassVar[str] = "counts"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "hurdle_gamma")
@@ -335,6 +351,7 @@ class HurdleGamma(WithAuxiliary):
     """Numbers that are 0 with chance hu, else gamma, of mean exp(βᵀx_n) and shape."""
 
     task: ClassVar[str] = "amounts"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "hurdle_lognormal")
@@ -342,6 +359,7 @@ class HurdleLognormal(WithAuxiliary):
     """Numbers that are 0 with chance hu, else log y_n ~ N(βᵀx_n, sigma²)."""
 
     task: ClassVar[str] = "amounts"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "tweedie")
@@ -349,6 +367,7 @@ class Tweedie(WithAuxiliary):
     """Amounts from 0, of mean mu = exp(βᵀx_n) and variance phi·mu^power, 1 < power < 2."""
 
     task: ClassVar[str] = "amounts"
+    usual: ClassVar[bool] = False
 
 
 @option("model", "beta_binomial")
@@ -356,6 +375,7 @@ class BetaBinomial(WithAuxiliary):
     """Successes of trials whose chance is a beta variable of mean 1/(1 + exp(-βᵀx_n)) and phi, as in beta."""
 
     task: ClassVar[str] = "successes"
+    usual: ClassVar[bool] = False
     beside: ClassVar[tuple[str, ...]] = ("offset", "trials", "weights")
 
 
@@ -364,3 +384,4 @@ class InverseGaussian(WithAuxiliary):
     """Numbers above 0, of mean mu = exp(βᵀx_n) and variance mu³/lambda; log lambda is sampled with β."""
 
     task: ClassVar[str] = "positive"
+    usual: ClassVar[bool] = False

@@ -8,14 +8,22 @@ from flyrun.fitting import bars
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.request import dashed
 from flyrun.ground.errors import ConfigError
+from flyrun.tables.options import ROLES
 from flyrun.tables.quoting import masked
 
 _NAME = r"(?:`[^`]+`|[^\W\d][\w.]*)"
 _OFFSET = re.compile(rf"\+?\s*\boffset\(\s*(?P<log>log\(\s*)?(?P<column>{_NAME})\s*\)?\s*\)\s*")
+_ASIDE = rf"cens\(\s*(?P<cens>{_NAME})\s*\)|trunc\(\s*(?P<entry>{_NAME})\s*\)"
 _LEFT = re.compile(
-    rf"\s*(?P<log>log\(\s*)?(?P<column>{_NAME})\s*\)?\s*(?:\|\s*(?:trials\(\s*)?(?P<trials>{_NAME})\s*\)?)?\s*"
+    rf"\s*(?P<log>log\(\s*)?(?P<column>{_NAME})\s*\)?\s*"
+    rf"(?:\|\s*(?:{_ASIDE}|(?:trials\(\s*)?(?P<trials>{_NAME})\s*\)?))?\s*"
 )
-_EXAMPLE = "as in 'died ~ age + C(sex)', 'log(price) ~ size' or 'hits | tries ~ dose'"
+_SURV = re.compile(
+    rf"\s*Surv\(\s*(?:(?P<entry>{_NAME})\s*,\s*)?(?P<column>{_NAME})\s*,\s*(?P<event>{_NAME})\s*\)\s*"
+)
+_EXAMPLE = (
+    "as in 'died ~ age + C(sex)', 'log(price) ~ size', 'hits | tries ~ dose' or 'Surv(time, event) ~ age'"
+)
 
 
 #: by parameter of the target's distribution the options of a table that its formula says
@@ -35,16 +43,16 @@ def split(text: str) -> Written:
     left, right = text[: len(plain_left)], text[len(plain_left) + 1 :]
     if not tilde:
         raise ConfigError(f"formula {text!r} has no ~ between the target and what explains it; {_EXAMPLE}")
-    sides = _LEFT.fullmatch(plain_left)
+    sides = _SURV.fullmatch(plain_left) or _LEFT.fullmatch(plain_left)
     if sides is None or plain_left.count("(") != plain_left.count(")"):
         reason = f"explains {left.strip()!r}" if left.strip() else "explains nothing"
         raise ConfigError(
             f"formula {text!r} {reason}; write a column, {_EXAMPLE}, in backticks where its name has other "
             "signs: `my column`"
         )
-    options: dict[str, Any] = {"log_target": True} if sides["log"] else {}
-    if sides["trials"]:
-        options["trials"] = _name(left, sides, "trials")
+    said = {key: _name(left, sides, key) for key, value in sides.groupdict().items() if value}
+    options: dict[str, Any] = {"log_target": True} if "log" in said else {}
+    options |= {key: value for key, value in said.items() if key in ROLES}
     for offset in _OFFSET.finditer(plain):
         if "offset" in options or "exposure" in options:
             raise ConfigError(f"formula {text!r} has more than one offset; add them up in a column")
@@ -86,7 +94,7 @@ def parameters(texts: Sequence[str], target: str) -> Formulas:
             )
         if name == target or name in given:
             raise ConfigError(f"formula {text!r}: is a second one for {name}; keep one")
-        if {"log_target", "trials"} & options.keys():
+        if {"log_target", *ROLES} & options.keys() - {"offset", "exposure"}:
             raise ConfigError(f"formula {text!r}: has more than {name} on the left; write {name} ~ …")
         given[name] = options
     return given

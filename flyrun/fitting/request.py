@@ -31,6 +31,9 @@ _WRITTEN = {
     "trials": "| COLUMN of the formula's left side",
     "offset": "offset(COLUMN) of the formula",
     "exposure": "offset(log(COLUMN)) of the formula",
+    "event": "the event in Surv(…) of the formula's left side",
+    "cens": "cens(COLUMN) of the formula's left side",
+    "entry": "the start in Surv(…), or trunc(…), of the formula's left side",
     "formula": "the formula",
 }
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -113,8 +116,9 @@ class Request:
 
     @property
     def model_asked(self) -> str | None:
-        """The model that was typed, one way or the other."""
-        return self.model or (str(self.typed["model"].value) if "model" in self.typed else None)
+        """The model that was typed, one way or the other; of times with events, without one, Weibull's."""
+        typed = str(self.typed["model"].value) if "model" in self.typed else None
+        return self.model or typed or ("weibull" if "event" in self.table else None)
 
     @cached_property
     def typed_table(self) -> "TypedTable":

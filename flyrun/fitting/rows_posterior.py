@@ -40,7 +40,8 @@ class Design:
 class Rows:
     """Rows of a table. features: (N, D), float32 or float64; target: y, (N,).
 
-    trials, offset, weights: (N,) or one number for all rows. weights: how often a row is there.
+    trials, offset, weights: (N,) or one number for all rows; trials (N, 2) of families.censoring.
+    weights: how often a row is there.
     designs: of each auxiliary number, None of one that is alike for all rows; none where all are.
     """
 
@@ -66,8 +67,9 @@ class Rows:
         return Rows(features, target, trials, offset, weights, designs)
 
     def whole(self, name: str) -> np.ndarray:
-        """trials, offset or weights of all rows, (N,)."""
-        return np.broadcast_to(np.asarray(getattr(self, name), np.float64), (len(self),))
+        """trials, offset or weights of all rows, (N,), or as they are where a row has several."""
+        value = np.asarray(getattr(self, name), np.float64)
+        return value if value.ndim > 1 else np.broadcast_to(value, (len(self),))
 
 
 @dataclass(frozen=True)
@@ -372,7 +374,8 @@ class Posterior:
         y, trials, offset = rows.target, rows.whole("trials"), rows.whole("offset")
         if self.family.intercept:  # its number is below 0 where a row is folded by a target that failed
             folded = rows.features[:, -1] < 0.0
-            y, offset = np.where(folded, trials - y, y), np.where(folded, -offset, offset)
+            if folded.any():
+                y, offset = np.where(folded, trials - y, y), np.where(folded, -offset, offset)
         p = self.family.start(y, trials, offset, rows.whole("weights"))
         x = np.zeros(self.size)
         if self.family.intercept:

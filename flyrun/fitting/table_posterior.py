@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from flyrun.families import family as families
+from flyrun.families.censoring import censored, columns
 from flyrun.families.family import Family
+from flyrun.families.options import for_tables
 from flyrun.fitting.parameters import NONE, Further
 from flyrun.fitting.priors import Priors
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import listing
 from flyrun.tables.dataset import Dataset
 
 _MOST_PARAMETERS = 3_000
@@ -20,6 +24,15 @@ def refuse_many(n_params: int) -> None:
         raise ConfigError(
             f"fit: {n_params:,} coefficients are too many to move together (at most {_MOST_PARAMETERS:,}); "
             "name fewer columns with --features, or leave some out with --drop"
+        )
+
+
+def refuse_uncensored(family: Family) -> None:
+    """Raise ConfigError for a family whose targets are neither censored nor truncated."""
+    if family.log_survival is None:
+        known = listing((name for name in for_tables() if families.family(name).log_survival), "or")
+        raise ConfigError(
+            f"fit: {family.name} is not fitted to targets that were not seen whole; choose --model {known}"
         )
 
 
@@ -40,15 +53,19 @@ def posterior_of(dataset: Dataset, family: Family, priors: Priors, further: Furt
         # a folded row holds the sign of its target: it succeeds with the chance of its margin
         offset = offset if offset is None or not dataset.folded else offset * target
         target = np.ones(len(target)) if dataset.folded else (target > 0).astype(np.float64)
+    its = family.in_one_part(levels) if further.designs else family
+    trials = 1.0 if dataset.trials is None else dataset.trials
+    if dataset.censored is not None or dataset.entry is not None:
+        refuse_uncensored(family)
+        its, trials = censored(its), columns(dataset.censored, dataset.entry, len(target))
     rows = Rows(
         features if family.intercept else features[:, :-1],
         target,
-        1.0 if dataset.trials is None else dataset.trials,
+        trials,
         0.0 if offset is None else offset,
         1.0 if dataset.weights is None else dataset.weights,
         further.designs,
     )
-    its = family.in_one_part(levels) if further.designs else family
     prior = coefficient_prior(family, levels, priors)
     if prior.others:
         its = replace(its, by_sums=False)

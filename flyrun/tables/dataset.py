@@ -9,7 +9,7 @@ from flyrun.families import domains
 from flyrun.families.domains import Domain
 
 #: what a dataset may know of each of its rows besides features and target
-BESIDE = ("offset", "trials", "weights")
+BESIDE = ("offset", "trials", "weights", "censored", "entry")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +25,8 @@ class Dataset:
     feature_names: D names, shown in reports.  sha256: of the file the rows came from.
     offset, trials, weights: (N,) float64 or None: what is added to the linear predictor; of how many trials
     the target counts the successes; how many rows a row stands for.
+    censored, entry: (N,) float64 or None, as of families/censoring.py: how the target is known, and from
+    which target on a row would be there.
     folded: whether the rows, of a "binary" task, are t_n x_n already, as logistic regression wants them.
     shown: of a proof: what methods are shown in place of these rows, which the meter alone reads.
     info: plain values for `flyrun info` and the stored cell (title, source, licence, ...).
@@ -43,6 +45,8 @@ class Dataset:
     offset: np.ndarray | None = None
     trials: np.ndarray | None = None
     weights: np.ndarray | None = None
+    censored: np.ndarray | None = None
+    entry: np.ndarray | None = None
     shown: "Dataset | None" = None
 
     @property

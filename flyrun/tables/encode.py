@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+#: what columns beside the features become, by role, where it has another name
+PARTS = {"exposure": "offset", "event": "censored", "cens": "censored"}
+
+
 def encode(piece: "pd.DataFrame", layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, D) of a piece, and its target with what is beside, (n, 1 + B), all float64.
 
@@ -26,7 +30,7 @@ def encode(piece: "pd.DataFrame", layout: Layout) -> tuple[np.ndarray, np.ndarra
     aim = target(_numbers(piece[layout.target.name], layout.target), layout)
     aim = aim * 2.0 - 1.0 if layout.domain.classes == 2 else aim
     others = [
-        beside(role, piece[column.name].to_numpy(np.float64), layout.target.sd)
+        beside(role, piece[column.name].to_numpy(np.float64), layout)
         for role, column in layout.beside.items()
     ]
     return rows, np.column_stack([aim, *others]).astype(np.float64, copy=False)
@@ -63,11 +67,13 @@ def target(values: np.ndarray, layout: Layout) -> np.ndarray:
     return numbers
 
 
-def beside(role: str, values: np.ndarray, unit: float) -> np.ndarray:
-    """Of values (n,). unit: the target's, by which it was divided; an offset adds to that's predictor."""
+def beside(role: str, values: np.ndarray, layout: Layout) -> np.ndarray:
+    """Of values (n,): offsets in the unit of the target's predictor, an entry on the target's scale."""
     if role in ("offset", "exposure"):
-        return np.asarray(np.log(values) if role == "exposure" else values) / unit
-    return values
+        return np.asarray(np.log(values) if role == "exposure" else values) / layout.target.sd
+    if role == "event":
+        return 1.0 - values
+    return target(values, layout) if role == "entry" else values
 
 
 def copies(columns: Mapping[str, np.ndarray]) -> np.ndarray | None:

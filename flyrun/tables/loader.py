@@ -21,6 +21,7 @@ from flyrun.ground import archive, feature_cache, files, mapped, paths, sources
 from flyrun.ground.errors import DataError
 from flyrun.tables import frames
 from flyrun.tables.dataset import Dataset
+from flyrun.tables.encode import PARTS
 from flyrun.tables.formats import ENDINGS, FORMATS
 from flyrun.tables.layout import Layout
 from flyrun.tables.options import Table
@@ -29,7 +30,7 @@ from flyrun.tables.your_file import YourFile
 NAME = "table"
 IN_MEMORY = 64 << 20
 # Raise this when what `encode` makes of a file changes: it is part of the cache's key.
-ENCODING = 8
+ENCODING = 9
 _SETTLED_NS = 3_000_000_000
 
 
@@ -110,9 +111,7 @@ def load(config: Table) -> Dataset:
         rows, aim = _opened(folder, layout)
     else:
         layout, rows, aim = _read(config, file, asked, layout)
-    beside: dict[str, Any] = {
-        "offset" if role == "exposure" else role: aim[:, 1 + k] for k, role in enumerate(layout.beside)
-    }
+    beside: dict[str, Any] = {PARTS.get(role, role): aim[:, 1 + k] for k, role in enumerate(layout.beside)}
     return Dataset(
         name=NAME,
         features=rows,

@@ -15,6 +15,7 @@ from flyrun.tables.layout import Column, Layout, plain
 #: how a row of the new table is called, given its index
 Place = Callable[[object], str]
 _MOST_SHOWN = 12
+_OF_TARGETS = ("weights", "event", "cens", "entry")  # roles of which a prediction knows nothing
 
 
 def needed(layout: Layout) -> list[str]:
@@ -26,7 +27,7 @@ def needed(layout: Layout) -> list[str]:
 def _beside(layout: Layout) -> list[tuple[str, Column]]:
     """The columns that a prediction needs beside those that explain, each with its role."""
     layouts = [layout, *layout.parameters.values()]
-    return [pair for part in layouts for pair in part.beside.items() if pair[0] != "weights"]
+    return [pair for part in layouts for pair in part.beside.items() if pair[0] not in _OF_TARGETS]
 
 
 def lacking(layout: Layout, known: list[str], what: str, further: Sequence[str] = ()) -> None:

@@ -10,7 +10,7 @@ from flyrun.ground.schema import did_you_mean, listing, option, quoted, setting
 from flyrun.tables.dataset_options import Rows
 
 #: columns that are no features, but say of each row what a likelihood is to know besides
-ROLES = ("offset", "exposure", "trials", "weights")
+ROLES = ("offset", "exposure", "trials", "weights", "event", "cens", "entry")
 
 
 @option("dataset", "table")
@@ -34,6 +34,15 @@ class Table(Rows):
     exposure: str | None = setting(None, "column whose log is the offset, as person-years that counts are of")
     trials: str | None = setting(None, "column of how many trials the target counts the successes")
     weights: str | None = setting(None, "column of how many rows a row stands for, whole numbers from 0")
+    event: str | None = setting(
+        None, "column of 1 where the target, a time, was seen, and 0 where it is beyond: right-censored"
+    )
+    cens: str | None = setting(
+        None, "column of 0 where the target was seen, 1 where it is beyond, and -1 where it is below"
+    )
+    entry: str | None = setting(
+        None, "column of the target from which a row would be there: late entry, truncation"
+    )
     reference: tuple[str, ...] = setting(
         (), "reference levels of categories, as ['dose=placebo']; of others the first in order"
     )
@@ -93,6 +102,10 @@ class Table(Rows):
             raise ConfigError(f"{self.say(key)}: the formula names the columns; leave this out")
         if self.formula is not None and not self.standardize:
             raise ConfigError(f"{self.say('standardize', 'false')}: a formula's columns are; leave this out")
+        if self.event is not None and self.cens is not None:
+            raise ConfigError(
+                f"{self.say('cens')}: {self.say('event')} says too which targets were seen; keep one"
+            )
         if self.offset is not None and self.exposure is not None:
             raise ConfigError(
                 f"{self.say('exposure')}: its log is an offset, as {self.say('offset')} is one; keep one"

@@ -8,7 +8,7 @@ from pandas.api import types
 
 from flyrun.families import domains
 from flyrun.families.domains import Domain
-from flyrun.families.options import for_tables
+from flyrun.families.options import for_tables, usual
 from flyrun.ground.errors import DataError
 from flyrun.ground.schema import listing
 from flyrun.tables.layout import plain
@@ -38,6 +38,17 @@ def refuse_impossible(piece: pd.DataFrame, options: Table, what: str) -> None:
             where = place(what, int(piece.index[refusal[0]]), options)
             fault = f"{role} {getattr(options, role)} is {plain(values[role][refusal[0]])}, but {refusal[1]}"
             raise DataError(f"{what}: {where}, {fault}; {_mend(role, options)}")
+    _refuse_late(values, piece, options, what)
+
+
+def _refuse_late(values: dict[str, np.ndarray], piece: pd.DataFrame, options: Table, what: str) -> None:
+    """Raise DataError for a row that would not be there: its target is not beyond its entry."""
+    target, entry = values.get("target"), values.get("entry")
+    if target is not None and entry is not None and not (fine := entry < target).all():
+        at = int(np.argmin(fine))
+        where = place(what, int(piece.index[at]), options)
+        fault = f"{options.entry} is {plain(entry[at])}, not below {options.target}, {plain(target[at])}"
+        raise DataError(f"{what}: {where}, {fault}, so that the row would not be there; mend it")
 
 
 def _mend(role: str, options: Table) -> str:
@@ -96,5 +107,5 @@ def refused_levels(
 
 
 def models_as_typed(options: Table, task: str) -> str:
-    """The models of a task as they are typed."""
-    return listing((options.say("model", name) for name in for_tables(task)), "or")
+    """The usual models of a task as they are typed."""
+    return listing((options.say("model", name) for name in usual(task)), "or")

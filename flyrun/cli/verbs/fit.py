@@ -93,7 +93,7 @@ def parse(arguments: Sequence[str]) -> Request:
     once = (*ROLES, "missing", "decimal", "encoding")
     if given.order:
         table["order"] = tuple(given.order)
-    table |= {key: value for key in once if (value := getattr(given, key))}
+    table |= {key: value for key in once if (value := getattr(given, key, None))}
     if given.rows is not None:
         table["limit"] = given.rows
     target = given.target

@@ -136,7 +136,7 @@ class Encoding:
             if role != "offset" and (refusal := domains.BESIDE[role].refusal(beside[k])):
                 message = f"{role} {column.name} is {plain(beside[k][refusal[0]])}, but {refusal[1]}"
                 raise DataError(f"{where}: {message}; mend the file, or leave the column out")
-            converted[k] = encode.beside(role, beside[k], self.layout.target.sd)
+            converted[k] = encode.beside(role, beside[k], self.layout)
         return converted
 
     def copies(self, beside: np.ndarray) -> np.ndarray | None:
