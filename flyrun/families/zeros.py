@@ -77,8 +77,9 @@ def logistic(c: np.ndarray) -> np.ndarray:
 
 
 def log_odds(read: np.ndarray) -> np.ndarray:
-    """c of chances."""
-    return np.log(read) - np.log1p(-read)
+    """c of chances, −∞ and ∞ at the ends."""
+    with np.errstate(divide="ignore"):
+        return np.log(read) - np.log1p(-read)
 
 
 def read_last(a: np.ndarray) -> np.ndarray:

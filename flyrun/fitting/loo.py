@@ -7,12 +7,13 @@ over its predictor, and of a random sample of rows what PSIS says beside it: the
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from scipy.special import logsumexp
 
+from flyrun.families.censoring import SEEN
 from flyrun.fitting import finished
 from flyrun.fitting.finished import Finished
 from flyrun.fitting.groups import left_out
@@ -39,7 +40,9 @@ class Loo:
     subsampling: the error that looking at a sample of rows leaves; 0 where every row was looked at.
     each: (N,), by row, of one copy; copies: (N,), how often it is there. bad: of the rows looked at the
     share whose k̂ is above 0.7. rows: N.
-    digest: of the targets, for comparing like with like.
+    digest: of the targets, for comparing like with like. logs: (N,), of a fit of log(y) log y;
+    log_digest: of log y, by which it is compared with a fit of y. of: whose
+    densities they are, where it is not the target's that was explained.
     """
 
     elpd: float
@@ -50,12 +53,23 @@ class Loo:
     bad: float
     rows: int
     digest: str
+    logs: np.ndarray | None = None
+    log_digest: str = ""
+    of: str = ""
 
     def __str__(self) -> str:
         """In one line."""
         by = f", subsampling ± {self.subsampling:.2g}" if self.subsampling else ""
         worst = f"; k̂ above {HEAVY:g} in {100 * self.bad:.2g} % of rows" if self.bad else ""
-        return f"elpd {self.elpd:,.1f} ± {self.se:,.1f}{by}, {self.rows:,} rows{worst}"
+        return f"elpd{self.of} {self.elpd:,.1f} ± {self.se:,.1f}{by}, {self.rows:,} rows{worst}"
+
+    def of_target(self) -> "Loo":
+        """Of a fit of log(y) that of y, whose density is that of log(y) over y."""
+        if self.logs is None:
+            return self
+        each, of = self.each - self.logs, " of y, with Σ log y taken off,"
+        whole, se = float(self.copies @ each), _se(each, self.copies)
+        return replace(self, elpd=whole, se=se, each=each, digest=self.log_digest, logs=None, of=of)
 
 
 def loo(fit: Finished, seed: int = 0) -> Loo:
@@ -67,7 +81,9 @@ def loo(fit: Finished, seed: int = 0) -> Loo:
     n = len(posterior.rows)
     x, log_weight = _thinned(fit, rng)
     copies = posterior.rows.whole("weights")
-    level = -math.log(fit.layout.target.sd)  # densities are of the target in its own units
+    trials = posterior.rows.trials
+    seen = trials[:, 0] == SEEN if np.ndim(trials) > 1 else np.ones(n)
+    level = -seen * math.log(fit.layout.target.sd)  # densities are of the target in its own units
     if n <= _ALL_ROWS:
         each, k_hat = smoothed(fit, np.arange(n), x, log_weight)
         return _told(fit, each + level, copies, 0.0, k_hat)
@@ -83,10 +99,22 @@ def loo(fit: Finished, seed: int = 0) -> Loo:
 def _told(fit: Finished, each: np.ndarray, copies: np.ndarray, error: float, k_hat: np.ndarray) -> Loo:
     if fit.order is not None:
         each, copies = (_in_order(values, fit.order) for values in (each, copies))
-    targets = fit.dataset.target * fit.layout.target.sd + fit.layout.target.mean  # in the target's own units
-    digest = hashlib.sha256(targets.astype(np.float32).tobytes() + copies.tobytes()).hexdigest()
+    data, layout = fit.dataset, fit.layout
+    targets = data.target * layout.target.sd + layout.target.mean  # in the target's own units
+    unseen = [part for part in (data.censored, data.entry) if part is not None]
+    digest = _digest(targets, copies, *unseen)
     bad = float(np.mean(k_hat > HEAVY))
-    return Loo(float(copies @ each), _se(each, copies), float(error), each, copies, bad, len(each), digest)
+    made = Loo(float(copies @ each), _se(each, copies), float(error), each, copies, bad, len(each), digest)
+    if layout.log_target:
+        return made if unseen else replace(made, logs=targets, log_digest=digest)
+    if not layout.domain.classes and not unseen and (targets > 0.0).all():
+        return replace(made, log_digest=_digest(np.log(targets), copies))
+    return made
+
+
+def _digest(targets: np.ndarray, *others: np.ndarray) -> str:
+    parts = [targets.astype(np.float32), *others]
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
 def _in_order(values: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -190,6 +218,14 @@ def _values(fit: Finished, rows: Rows, predictors: list[np.ndarray]) -> np.ndarr
     return np.nan_to_num(log_p, nan=-1e300, neginf=-1e300)
 
 
+def of_one_target(first: Loo, other: Loo) -> tuple[Loo, Loo]:
+    """The two as they are, or where one explains log(y) and the other y of the same rows, both of y."""
+    if (first.logs is None) == (other.logs is None) or first.log_digest != other.log_digest:
+        return first, other
+    first, other = (replace(each.of_target(), digest=first.log_digest) for each in (first, other))
+    return first, other
+
+
 @dataclass(frozen=True)
 class Difference:
     """elpd of one fit less that of another, with its standard error over rows and that of subsampling."""
@@ -209,11 +245,12 @@ class Difference:
 
 
 def difference(first: Loo, other: Loo) -> Difference:
-    """The first less the second. Raises ConfigError where they are not of the same rows."""
+    """The first less the second, of y where one explains log(y). ConfigError where rows are not the same."""
+    first, other = of_one_target(first, other)
     if first.digest != other.digest:
         raise ConfigError(
             "the two fits are not of the same rows and target; fit both to one table, with the same --rows "
-            "and --missing"
+            "and --missing, and one target: of log(y) and y, Σ log y is taken off"
         )
     off = first.each - other.each
     sampled = math.hypot(first.subsampling, other.subsampling)
@@ -228,5 +265,5 @@ def _se(each: np.ndarray, copies: np.ndarray) -> float:
 
 def compare(a: Path, b: Path) -> tuple[Loo, Loo, Difference]:
     """Two finished fits, and the difference. Raises ConfigError where they are not of the same rows."""
-    first, other = (loo(finished.read(folder)) for folder in (a, b))
+    first, other = of_one_target(*(loo(finished.read(folder)) for folder in (a, b)))
     return first, other, difference(first, other)

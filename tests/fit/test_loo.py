@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import logsumexp
 
+from flyrun.cli.main import main
 from flyrun.experiments.python import Run
 from flyrun.fitting import engine, finished, loo, weighted_draws
 from flyrun.fitting.python import fit
@@ -119,3 +120,28 @@ def test_stored_draws_are_read_as_they_were_sampled(model):
         frame["y"] = frame["y"].map({1: "one", 2: "two", 3: "three"})
     found = read(frame, fit(frame, "y", model=model))
     assert np.allclose(found.x, engine.draw(found.posterior).x, rtol=1e-8, atol=1e-10)
+
+
+def test_fits_of_log_y_and_of_y_are_compared_as_of_y(tmp_path, monkeypatch):
+    """A lognormal regression of y is the normal one of log(y): elpds differ by Σ log y alone."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=150)
+    table = pd.DataFrame({"x": x, "y": np.exp(2.0 + 0.5 * x + 0.4 * rng.normal(size=150))})
+    table.to_csv("t.csv", index=False)
+    runs = (("log", "log(y) ~ x", "gaussian"), ("whole", "y ~ x", "lognormal"), ("flat", "y ~ x", "gaussian"))
+    for name, formula, model in runs:
+        assert main(["fit", "t.csv", formula, "--model", model, "--name", name, "--quiet"]) == 0
+    folders = {name: tmp_path / "results/runs" / name for name, *_ in runs}
+    logged, whole, same = loo.compare(folders["log"], folders["whole"])
+    assert abs(same.elpd) < 0.5
+    assert "of y, with Σ log y taken off" in str(logged)
+    assert "Σ" not in str(whole)
+    assert loo.compare(folders["whole"], folders["log"])[2].elpd == pytest.approx(-same.elpd)
+    assert loo.compare(folders["log"], folders["flat"])[2].elpd > 20.0
+    first, other = (loo.loo(finished.read(folders[name])) for name in ("log", "whole"))
+    assert first.elpd - other.elpd > 100.0  # without Σ log y: the control
+    table.assign(y=2.0 * table.y).to_csv("u.csv", index=False)
+    assert main(["fit", "u.csv", "y ~ x", "--model", "lognormal", "--name", "twice", "--quiet"]) == 0
+    with pytest.raises(ConfigError, match="of log\\(y\\) and y, Σ log y is taken off"):
+        loo.compare(folders["log"], tmp_path / "results/runs/twice")
