@@ -240,7 +240,7 @@ BAD = {
     "compare a b --level 7": "--level 7: must be a number between 0 and 1",
     "check --workers many": "check --workers many: must be a whole number at least 1",
     "check --update=yes": "--update takes no value; drop it",
-    "compare a": "compare: B is missing; as in `flyrun compare",
+    "compare": "compare: A is missing; as in `flyrun compare",
     "table nothing --out x": "published tables: firefly_table1",
     "publish nothing --out x --results-dir y": "no such run under y/runs",
     "info mnist_7v9 --config-dir nowhere": "--config-dir nowhere: no such folder",

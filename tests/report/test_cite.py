@@ -137,4 +137,10 @@ def test_what_a_package_names_is_bibtex_of_its_own_or_a_line(monkeypatch):
     assert f"% sampler=theirs\n{own}" in cite.bibtex(run_of(sampler={"name": "theirs"}))
     text = cite.bibtex(run_of(sampler={"name": "unknown"}))
     assert text.endswith("% sampler=unknown: no entry for A. Nobody, Something, 1999; add it by hand\n")
-    assert cite.bibtex(run_of(sampler={"name": "of no package"})).count("@") == 1
+    text = cite.bibtex(run_of(sampler={"name": "absent"}, protocol={"name": "smoke"}))
+    assert text.count("@") == 1
+    assert text.endswith("% sampler=absent: is no choice here; install its package to cite what it is from\n")
+    monkeypatch.setattr(SCHEMAS["sampler"]["unknown"], "paper", "")
+    assert "% sampler=unknown: names no work that it is from\n" in cite.bibtex(
+        run_of(sampler={"name": "unknown"})
+    )

@@ -1,21 +1,26 @@
 """flyrun compare: what differs between two runs, tables or commits."""
 
 import argparse
+import shlex
 from pathlib import Path
 
-from flyrun.cli.verb import Verb, number, path, text
+from flyrun.cli.verb import Verb, number, path, text, whole
 from flyrun.experiments.compare import LEVEL, MARGIN, VERDICTS
+from flyrun.experiments.runner.store import find_run
+from flyrun.ground.children import cores
 from flyrun.ground.errors import ConfigError
+from flyrun.ground.run_files import RUN, read_run
 from flyrun.ground.schema import listing
 
 _VERDICTS = {verdict.replace(" ", "_"): verdict for verdict in VERDICTS}
 
 
 def run(given: argparse.Namespace) -> int:
-    """Print what differs between two runs, tables or commits; 1 where a verdict is as --fail-on says.
+    """Print what differs between runs, tables, commits or arms; 1 where a verdict is as --fail-on says.
 
     Of two fits print how well each foretells rows, and the difference.
     """
+    _refuse_both(given)
     if fits := _fits(given):
         from flyrun.fitting.loo import compare as compare_fits  # late: NumPy
 
@@ -23,19 +28,46 @@ def run(given: argparse.Namespace) -> int:
             print(f"{name}: {line}" if name else line)
         return 0
     from flyrun.experiments.compare.compare import compare  # late
-    from flyrun.experiments.compare.sides import read  # late
+    from flyrun.experiments.compare.sides import Side, at_commit, read  # late
     from flyrun.ground.page.render import screen  # late, as below: help and Tab need no pandas
 
-    console = screen()
-    sides = read(given.a, given.results_dir), read(given.b, given.results_dir)
-    differences = compare(sides, given.level, given.margin, given.out, given.all, console)
-    return int(any(difference.verdict in (given.fail_on or ()) for difference in differences))
+    console, arms = screen(), None
+
+    def verdicts(sides: tuple[Side, Side]) -> int:
+        command = shlex.join(["flyrun", "compare", *given.words])
+        differences = compare(sides, given.level, given.margin, given.out, given.all, console, arms, command)
+        return int(any(difference.verdict in (given.fail_on or ()) for difference in differences))
+
+    if given.against is not None:
+        folder = find_run(given.a, given.results_dir)
+        workers = given.workers or cores()
+        console.print(f"running {folder.name} with commit {given.against}", soft_wrap=True, style="dim")
+        with at_commit(folder, given.against, given.package, workers) as sides:
+            return verdicts(sides)
+    first = read(given.a, given.results_dir)
+    if given.b is not None:
+        return verdicts((first, read(given.b, given.results_dir)))
+    arms = given.arms or []
+    return verdicts((first, first))
+
+
+def _refuse_both(given: argparse.Namespace) -> None:
+    """Raise ConfigError where one side is said in two ways, or a word has nothing to belong to."""
+    ways = {"B": given.b, "--against": given.against, "--arms": given.arms}
+    typed = [name for name, value in ways.items() if value]
+    if len(typed) > 1:
+        raise ConfigError(f"compare: {typed[0]} and {typed[1]} do not go together; drop one")
+    for name in ("--package", "--workers"):
+        if getattr(given, name[2:]) is not None and given.against is None:
+            raise ConfigError(f"compare: {name} goes with --against COMMIT; add it or drop {name}")
 
 
 def _fits(given: argparse.Namespace) -> list[Path]:
     """The folders of both sides, where both are fits; none where neither is. Raises ConfigError for one."""
     from flyrun.fitting.stored import is_fit  # late: NumPy
 
+    if given.b is None:
+        return []
     sides, runs_dir = (given.a, given.b), Path(given.results_dir) / "runs"
     folders = [Path(side) if Path(side).is_dir() else runs_dir / side for side in sides]
     fits = [is_fit(folder) for folder in folders]
@@ -56,14 +88,31 @@ def _verdicts(word: str) -> set[str]:
 
 _share = number(lambda value: 0 < value < 1, "a number between 0 and 1, such as 0.05")
 
+
+def _arms(word: str) -> list[str]:
+    """Names of arms in a list with commas."""
+    return [name for name in text(word).split(",") if name]
+
+
+def _arms_of(arguments: list[str]) -> list[str]:
+    """What Tab offers: the arms of the run that is named before."""
+    runs = (Path("results/runs") / word for word in arguments)
+    return [arm["name"] for folder in runs if (folder / RUN).is_file() for arm in read_run(folder)["arms"]]
+
+
 VERB = Verb(
     "compare",
     "compare runs, tables or commits: what is better, worse, the same",
     run,
     about="""Says for each arm and each figure of merit whether B is better than A, worse, the same or
-    identical, or whether there are too few seeds to decide. It tests over seeds and allows for the number
-    of comparisons. Where data, prior or lengths differ it compares nothing. It does not compare seconds
-    where processors differ or are not known, or where a side is a single run.""",
+    identical, or whether there are too few seeds to decide. It tests over seeds, in pairs where both sides
+    draw the same random numbers, and allows for the number of comparisons. Where data, prior or lengths
+    differ it compares nothing. It does not compare seconds where processors differ or are not known, or
+    where a side is a single run.
+
+    Of a run alone it compares the arms: the first that --arms names, by default the regular one, with each of
+    the others. With --against COMMIT it runs the run's command again with that commit's code, in a folder of
+    its own, and compares: A is the commit, B the run.""",
     notes="""Exit code 0; 1 where --fail-on finds its verdict.
 
     A side is a run (name or folder); a table (table.csv, table.json, a folder with one, or a name in
@@ -73,11 +122,31 @@ VERB = Verb(
     examples=(
         "flyrun compare mnist_logreg small_q --fail-on worse",
         "flyrun compare HEAD~1 HEAD --out changes.md",
+        "flyrun compare mnist_logreg --arms untuned,map_tuned",
+        "flyrun compare mnist_logreg --against HEAD~1 --out two_versions.html",
     ),
 )
-for side in "AB":
-    what = "a run, a table, a commit, or runs of the same, as below"
-    VERB.takes_run(side.lower(), metavar=side, help=what)
+what = "a run, a table, a commit, or runs of the same, as below"
+VERB.takes_run("a", metavar="A", help=what)
+VERB.takes_run(
+    "b", metavar="B", nargs="?", help="the same; without it A's arms are compared, or with --against"
+)
+VERB.takes(
+    "--arms",
+    metavar="A,B,...",
+    type=_arms,
+    offers=_arms_of,
+    help="the run's arms to compare with the first of them",
+)
+VERB.takes(
+    "--against", metavar="COMMIT", help="compare with what a commit's code makes of the run's command, here"
+)
+VERB.takes(
+    "--package",
+    metavar="NAME",
+    help="whose commit that is (default: the one package that the run's methods are from, else flyrun)",
+)
+VERB.takes("--workers", metavar="N", type=whole(1), help="processes for --against (default: one per core)")
 VERB.takes("--all", action="store_true", help="list what is the same or identical, too")
 VERB.takes(
     "--fail-on",
@@ -88,7 +157,10 @@ VERB.takes(
 )
 VERB.takes_results_dir()
 VERB.takes(
-    "--out", metavar="FILE", type=path, help="write the comparison there as well: .md, or .csv with every row"
+    "--out",
+    metavar="FILE",
+    type=path,
+    help="write it there as well: .md, .html (one page to send), or .csv with every row",
 )
 VERB.takes(
     "--level",

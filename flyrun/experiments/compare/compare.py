@@ -1,76 +1,31 @@
 """Two runs side by side: per arm and metric the difference, its uncertainty, and what to make of it."""
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 
 from flyrun.experiments.compare import VERDICTS
+from flyrun.experiments.compare.differences import (
+    METRICS,
+    ONE_RUN,
+    SAME_DATA,
+    Difference,
+    contrast,
+    judged,
+    of_arms,
+    seeds_of,
+)
 from flyrun.experiments.compare.sides import Arm, Side
 from flyrun.experiments.report.arms import BASELINE
 from flyrun.ground import files
-from flyrun.ground.diagnostics.difference import equivalence, welch
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.page import render, words
-from flyrun.ground.page.metrics import mean_sd
+from flyrun.ground.page import document, render, words
 from flyrun.ground.page.render import NOTHING, View, escape_markdown, markdown, number, plus_minus
-from flyrun.ground.schema import flat, listing
+from flyrun.ground.schema import did_you_mean, listing
 
-#: column -> heading, and whether more is better
-METRICS = {
-    "queries_per_iter": ("queries/iter", False),
-    "ess_per_1000": ("ESS/1000 iter", True),
-    "ess_gauge_free_per_1000": ("gauge-free ESS/1000", True),
-    "ess_square_per_1000": ("square ESS/1000", True),
-    "speedup": ("speedup", True),
-    "us_per_iter": ("µs/iter", False),
-    "ess_per_s": ("ESS/s", True),
-    "wall_speedup": ("wall speedup", True),
-    "off": ("off (sds)", False),
-    "error": ("error", False),
-    "factors_actual": ("factors actual", False),
-    "us_per_update": ("µs/update", False),
-}
-TIMES = ("us_per_iter", "ess_per_s", "wall_speedup", "us_per_update")
-_SAME_DATA = ("dataset", "model", "n_data", "n_params", "n_variables", "n_values")
-_SAME_LENGTH = ("iterations", "burn_in")
 _UNCHANGED = ("same", "identical")
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One metric of one arm. a, b: (mean, sd over seeds; of seconds over runs).  se: of b - a.
-
-    verdict: one of VERDICTS, better and worse being B's against A.  why: of `not compared`.
-    p: probability of such a difference or a larger one by luck alone; NaN where nothing tells.
-    p_same: of two this close by luck alone, though they differ by the margin or more; NaN likewise.
-    """
-
-    experiment: str
-    arm: str
-    metric: str
-    a: tuple[float, float]
-    b: tuple[float, float]
-    se: float
-    p: float
-    p_same: float = math.nan
-    verdict: str = "undecided"
-    why: str = ""
-
-    @property
-    def value(self) -> float:
-        """B − A."""
-        return self.b[0] - self.a[0]
-
-    @property
-    def identical(self) -> bool:
-        """Whether both sides have the same digits, sds included where they are known."""
-        return self.a[0] == self.b[0] and (self.a[1] == self.b[1] or math.isnan(self.a[1] + self.b[1]))
 
 
 def compare(
@@ -80,24 +35,34 @@ def compare(
     out: Path | None,
     all_rows: bool,
     console: Console,
+    arms: Sequence[str] | None = None,
+    command: str = "",
 ) -> list[Difference]:
-    """Compare two sides; print what changed, and write it to `out` (.md; .csv: every row).
+    """Compare two sides; print what changed, and write it to `out` (.md or .html; .csv: every row).
 
-    all_rows: print what is the same, too.  Raises ConfigError where they have no arm of the same data in
-    common, StoreError where the file cannot be written.
+    all_rows: print what is the same, too.  command: what .html says was typed.
+    arms: both sides are one run, whose first of these arms is held against the others; all of its arms where
+    none is named.
+    Raises ConfigError where they have no arm of the same data in common, StoreError where the file cannot be
+    written.
     """
-    if out is not None and out.suffix not in (".md", ".csv"):
-        raise ConfigError(f"out={out}: must end in .md or .csv")
-    pairs = _pairs(*sides)
-    differences = judged([row for pair in pairs for row in _differences(sides, pair, margin)], level)
+    if out is not None and out.suffix not in (".md", ".html", ".csv"):
+        raise ConfigError(f"out={out}: must end in .md, .html or .csv")
+    pairs = _pairs(*sides) if arms is None else _pairs_of_arms(sides[0], arms)
+    differences = judged([row for pair in pairs for row in of_arms(sides, pair, margin)], level)
     if not differences:
-        places = " and ".join(str(side.place) for side in sides)
-        raise ConfigError(f"compare: no metric is known of both {places}; finish the runs first")
+        both = " and ".join(str(side.place) for side in sides)
+        raise ConfigError(f"compare: no metric is known of both {both}; finish the runs first")
     several = len({row.experiment for row in differences}) > 1
     shown = [row for row in differences if all_rows or row.verdict not in _UNCHANGED]
-    lines = [f"A: {sides[0].place}", f"B: {sides[1].place}"]
+    places = [str(side.place) for side in sides]
+    if arms is not None:
+        others = listing(theirs[1] for _, theirs in pairs)
+        places = [f"{pairs[0][0][1]} of {places[0]}", f"{others} of it"]
+    lines = [f"A: {places[0]}", f"B: {places[1]}"]
     counts, compared = _counts(differences, len(shown)), {(row.experiment, row.arm) for row in shown}
-    remarks = [counts, _meaning(shown, level, margin), *_remarks(sides, pairs, compared)]
+    doubts = _remarks(sides, pairs, compared) if arms is None else []
+    remarks = [counts, _meaning(shown, level, margin), *doubts]
     views = [_view(shown, several)] if shown else []
     for line in lines:
         console.print(line, soft_wrap=True, markup=False)
@@ -107,8 +72,9 @@ def compare(
     if out is not None:
         with files.writing(f"out={out}", "name another file"):
             files.make_folder(out.parent)
-            text = _csv(differences) if out.suffix == ".csv" else _markdown(lines, views, remarks)
-            files.write_text(out, text)
+            texts = {".csv": _csv(differences), ".md": _markdown(lines, views, remarks)}
+            texts[".html"] = _html(sides, lines, views, remarks, command)
+            files.write_text(out, texts[out.suffix])
         console.print(f"wrote {out}", soft_wrap=True, markup=False)
     return differences
 
@@ -128,100 +94,35 @@ def _pairs(a: Side, b: Side) -> list[tuple[Arm, Arm]]:
             f"compare: no common arms: {a.place} has {arms[0]}, {b.place} has {arms[1]}; "
             "compare runs of the same experiment"
         )
-    contrasts = [_contrast(a.rows[ours], b.rows[theirs], _SAME_DATA) for ours, theirs in common]
+    return _of_one_problem(common, a, b)
+
+
+def _pairs_of_arms(side: Side, names: Sequence[str]) -> list[tuple[Arm, Arm]]:
+    """The first of a run's arms with each of the others: those of these names, or all, the regular one first.
+
+    Raises ConfigError where there is no such arm, fewer than two, or none of the same data.
+    """
+    there = {arm[1]: arm for arm in side.rows}
+    for name in names:
+        if name not in there:
+            close = did_you_mean(name, there)
+            raise ConfigError(f"--arms {name}: {side.place} has no such arm{close}; it has {listing(there)}")
+    chosen = list(dict.fromkeys(names)) or sorted(there, key=lambda name: name != BASELINE)
+    if len(chosen) < 2:
+        remedy = "name two with --arms A,B, another run, or --against COMMIT"
+        raise ConfigError(f"compare: one arm of {side.place} is no comparison; {remedy}")
+    return _of_one_problem([(there[chosen[0]], there[name]) for name in chosen[1:]], side, side)
+
+
+def _of_one_problem(common: list[tuple[Arm, Arm]], a: Side, b: Side) -> list[tuple[Arm, Arm]]:
+    """The pairs as they are. Raises ConfigError where none is of the same data."""
+    contrasts = [contrast(a.rows[ours], b.rows[theirs], SAME_DATA) for ours, theirs in common]
     if all(contrasts):
         raise ConfigError(
             f"compare: different data: arm {common[0][0][1]} has {contrasts[0]}; "
             "compare runs of the same data and model"
         )
     return common
-
-
-def _contrast(a: dict[str, Any], b: dict[str, Any], keys: Iterable[str]) -> str:
-    """The first of these values that is known on both sides and differs: "n_data 7, 8"; "" for none."""
-    for key in keys:
-        ours, theirs = a.get(key), b.get(key)
-        if ours is not None and theirs is not None and ours != theirs:
-            return f"{key} {_show(ours)}, {_show(theirs)}"
-    return ""
-
-
-def _incomparable(sides: tuple[Side, Side], pair: tuple[Arm, Arm]) -> str:
-    """Why an arm's metrics get no verdict: other data, posteriors or lengths; "" where they do."""
-    a, b = (side.rows[arm] for side, arm in zip(sides, pair, strict=True))
-    ours, theirs = (flat(side.problems.get(arm) or {}) for side, arm in zip(sides, pair, strict=True))
-    return _contrast(a, b, _SAME_DATA) or _contrast(ours, theirs, ours) or _contrast(a, b, _SAME_LENGTH)
-
-
-def _untimed(cpus: tuple[set[Any], set[Any]], runs: list[int]) -> str:
-    """Why seconds get no verdict: the processor, or a side of one run alone; "" where they do."""
-    if None in cpus[0] | cpus[1]:
-        return "processor unknown"
-    if len(cpus[0] | cpus[1]) > 1:
-        return f"processors {listing(sorted(map(str, cpus[0])))}; {listing(sorted(map(str, cpus[1])))}"
-    return _ONE_RUN if min(runs) < 2 else ""
-
-
-_ONE_RUN = "one run a side"
-
-
-def _differences(sides: tuple[Side, Side], pair: tuple[Arm, Arm], margin: float) -> list[Difference]:
-    rows = [side.rows[arm] for side, arm in zip(sides, pair, strict=True)]
-    seeds = [_seeds(row) for row in rows]
-    why = _incomparable(sides, pair)
-    base = ((pair[0][0], BASELINE), (pair[1][0], BASELINE))
-    both = all(arm in side.rows for side, arm in zip(sides, base, strict=True))
-    why_base = why or (_incomparable(sides, base) if both else "")  # what ratios are relative to
-    differences = []
-    for metric in METRICS:
-        values = [row[metric] for row in rows if row.get(metric) is not None]
-        sds = [row.get(f"{metric}_sd") for row in rows]
-        # the arm that ratios are relative to is 1 by definition
-        if len(values) < 2 or ("speedup" in metric and sds == [0, 0] and values == [1, 1]):
-            continue
-        a, b = (
-            (float(value), math.nan if sd is None or n < 2 else float(sd))
-            for value, sd, n in zip(values, sds, seeds, strict=True)
-        )
-        numbers, reason = seeds, why_base if "speedup" in metric else why
-        if metric in TIMES:  # what else the machine does moves all seeds of a run together
-            each = [side.over_runs(arm, metric) for side, arm in zip(sides, pair, strict=True)]
-            numbers = [float(len(over_runs)) for over_runs in each]
-            cpus = tuple(side.cpus(arm) for side, arm in zip(sides, pair, strict=True))
-            reason = reason or _untimed((cpus[0], cpus[1]), list(map(len, each)))
-            if not reason:
-                a, b = (mean_sd(np.array(over_runs)) for over_runs in each)
-        if reason:
-            se, p, p_same = math.nan, math.nan, math.nan
-        else:
-            (se, p), p_same = welch(a, b, numbers), equivalence(a, b, numbers, margin * abs(a[0]))
-        differences.append(Difference(*pair[0], metric, a, b, se, p, p_same, why=reason))
-    return differences
-
-
-def judged(differences: list[Difference], level: float) -> list[Difference]:
-    """Better or worse by Holm's step-down, else same where p_same is at most `level`, else undecided.
-
-    Identical where every digit is; not compared where `why` says so and, of seconds, the digits differ.
-    With equal runs a "better" or "worse" appears with probability at most `level`; each "same" is wrong with
-    probability at most `level`. A difference that is sure is reported even inside the margin: how small it is
-    stands beside it, and counts without spread differ surely or not at all.
-    """
-    known = sorted((row.p, place) for place, row in enumerate(differences) if not math.isnan(row.p))
-    verdicts = [_without_luck(row) or ("same" if row.p_same <= level else "undecided") for row in differences]
-    for rank, (p, place) in enumerate(known):
-        if p > level / (len(known) - rank):
-            break
-        more_is_better = METRICS[differences[place].metric][1]
-        verdicts[place] = "better" if (differences[place].value > 0) == more_is_better else "worse"
-    return [replace(row, verdict=verdict) for row, verdict in zip(differences, verdicts, strict=True)]
-
-
-def _without_luck(row: Difference) -> str:
-    """The verdict that no test has to find; "" for one that has to be tested."""
-    if row.identical and (not row.why or row.metric in TIMES):
-        return "identical"
-    return "not compared" if row.why else ""
 
 
 _LEGEND = """
@@ -231,6 +132,10 @@ at most {{ level | spec("g") }}. `same`: shown to differ by less than {{ (100 * 
 A's value (margin={{ margin | spec("g") }}), by two one-sided t-tests of level {{ level | spec("g") }} for
 each metric.
 `identical`: in every digit.
+{% if paired %}
+Seeds are paired where both sides draw the same random numbers: there the tests are of the differences seed by
+seed.
+{% endif %}
 {% if undecided %}
 `undecided`: neither is shown; more seeds could.
 {% endif %}
@@ -244,8 +149,11 @@ each side on, as in `flyrun compare a,again b,again_b`.
 def _meaning(shown: list[Difference], level: float, margin: float) -> str:
     """What the columns and verdicts mean."""
     undecided = any(row.verdict == "undecided" for row in shown)
-    one_run = _ONE_RUN if any(row.why == _ONE_RUN for row in shown) else ""
-    (line,) = words.lines(_LEGEND, level=level, margin=margin, undecided=undecided, one_run=one_run)
+    one_run = ONE_RUN if any(row.why == ONE_RUN for row in shown) else ""
+    paired = any(row.paired for row in shown)
+    (line,) = words.lines(
+        _LEGEND, level=level, margin=margin, undecided=undecided, one_run=one_run, paired=paired
+    )
     return line
 
 
@@ -265,7 +173,7 @@ def _remarks(sides: tuple[Side, Side], pairs: list[tuple[Arm, Arm]], shown: set[
     single = [
         ours[1]
         for (ours, _), both in zip(pairs, rows, strict=True)
-        if ours in shown and min(map(_seeds, both)) < 2
+        if ours in shown and min(map(seeds_of, both)) < 2
     ]
     if single:
         remarks.append(f"{listing(single)}: fewer than two seeds on a side, so no uncertainty is known.")
@@ -287,14 +195,6 @@ def _alone(arms: list[Arm], compared: set[str]) -> list[str]:
         for experiment, arm in arms
     ]
     return list(dict.fromkeys(names))
-
-
-def _seeds(row: dict[str, Any]) -> float:
-    return float(row.get("seeds") or 0)
-
-
-def _show(value: object) -> str:
-    return f"{value:,.10g}" if isinstance(value, float) else str(value)
 
 
 def _view(differences: list[Difference], several: bool) -> View:
@@ -319,12 +219,29 @@ def _markdown(lines: list[str], views: list[View], remarks: list[str]) -> str:
     return "\n".join([*listed, "", *map(markdown, views), *trusted, ""])
 
 
+def _html(
+    sides: tuple[Side, Side], lines: list[str], views: list[View], remarks: list[str], command: str
+) -> str:
+    """The comparison as one page that needs no other file."""
+    a, b = (side.origin for side in sides)
+    environment = {
+        key: a[key] if a.get(key) == b.get(key) else f"A {a.get(key, NOTHING)}; B {b.get(key, NOTHING)}"
+        for key in {**a, **b}
+    }
+    parts = {"lead": lines, "caveats": remarks[2:], "views": views, "legend": remarks[:2], "figures": {}}
+    title = "What differs between A and B"
+    return document.as_html(
+        document.Document(title, command=command, environment=environment, footer="", **parts)  # type: ignore[arg-type]
+    )
+
+
 def _csv(differences: list[Difference]) -> str:
     rows = [
         {
             "experiment": row.experiment, "arm": row.arm, "metric": row.metric, "a": row.a[0],
             "a_sd": row.a[1], "b": row.b[0], "b_sd": row.b[1], "difference": row.value, "se": row.se,
             "p": row.p, "p_same": row.p_same, "verdict": row.verdict, "why": row.why,
+            "paired": row.paired,
         }
         for row in differences
     ]  # fmt: skip

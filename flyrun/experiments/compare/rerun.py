@@ -16,7 +16,8 @@ from flyrun.experiments.check.measure import machine
 from flyrun.experiments.check.run import show
 from flyrun.experiments.compare import LEVEL, MARGIN
 from flyrun.experiments.compare.bundle import ORIGIN, TABLE, Bundle, measured, origin, read
-from flyrun.experiments.compare.compare import TIMES, compare
+from flyrun.experiments.compare.compare import compare
+from flyrun.experiments.compare.differences import TIMES
 from flyrun.experiments.compare.sides import Side, parsed, read_run
 from flyrun.experiments.config.arm import Arm, Job
 from flyrun.experiments.config.composed import CONFIG, as_job

@@ -3,11 +3,16 @@
 import csv
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from flyrun.experiments.check.against import run_there
 from flyrun.experiments.compare import commits
+from flyrun.experiments.report.arms import ArmResult, Run
 from flyrun.experiments.report.build import Page, load
 from flyrun.experiments.runner import store
 from flyrun.ground.errors import StoreError
@@ -36,6 +41,7 @@ class Side:
 
     problems: dataset, model and prior as they were set, where that is known.
     origin: machine and versions, where known.  repeats: rows of further runs of the same, for their seconds.
+    run: what it was read from, where that is a run.
     """
 
     place: Path | str
@@ -43,6 +49,32 @@ class Side:
     problems: dict[Arm, Any] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
     repeats: tuple[Rows, ...] = ()
+    run: Run | None = None
+
+    @cached_property
+    def streams(self) -> dict[Arm, Any]:
+        """What an arm's random numbers are keyed by besides the seed: its settings but the protocol."""
+        info = self.run.info if self.run else {"arms": ()}
+        each = {(_experiment(info), arm["name"]): arm.get("settings") or {} for arm in info["arms"]}
+        return {
+            arm: {group: value for group, value in settings.items() if group != "protocol"}
+            for arm, settings in each.items()
+        }
+
+    def by_seed(self, arm: Arm, metric: str) -> dict[int, float]:
+        """A metric of a run's arm, seed by seed, as a table of that seed alone has it."""
+        tables = {seed: rows.get(arm, {}).get(metric) for seed, rows in self._tables.items()}
+        return {seed: value for seed, value in tables.items() if value is not None}
+
+    @cached_property
+    def _tables(self) -> dict[int, Rows]:
+        if self.run is None:
+            return {}
+        seeds = dict.fromkeys(info["seed"] for arm in self.run.arms for info in arm.infos)
+        runs = {
+            seed: replace(self.run, arms=tuple(_alone(arm, seed) for arm in self.run.arms)) for seed in seeds
+        }
+        return {seed: _rows(Page(run).table.to_dict("records"), "") for seed, run in runs.items()}
 
     def _each(self, arm: Arm) -> list[dict[str, Any]]:
         return [rows[arm] for rows in (self.rows, *self.repeats) if arm in rows]
@@ -54,6 +86,17 @@ class Side:
     def cpus(self, arm: Arm) -> set[str | None]:
         """Processors of the arm's runs; None among them where one is not known."""
         return {row.get("cpu") for row in self._each(arm)}
+
+
+def _alone(arm: ArmResult, seed: int) -> ArmResult:
+    """An arm with the cells of one seed."""
+    kept = [place for place, info in enumerate(arm.infos) if info["seed"] == seed]
+    infos, cells = tuple(arm.infos[place] for place in kept), tuple(arm.cells[place] for place in kept)
+    return replace(arm, infos=infos, cells=cells, wanted=len(kept))
+
+
+def _experiment(info: dict[str, Any]) -> str:
+    return str(info.get("experiment") or info.get("name"))
 
 
 def read(wanted: str, results_dir: str) -> Side:
@@ -99,13 +142,13 @@ def _read(wanted: str, results_dir: str) -> Side:
 def read_run(folder: Path) -> Side:
     """A run's side. Raises StoreError where there is none, or it is damaged."""
     run = load(folder)
-    experiment = str(run.info.get("experiment") or run.info.get("name"))
+    experiment = _experiment(run.info)
     problems = {(experiment, arm["name"]): arm.get("problem") for arm in run.info["arms"]}
     rows = _rows(Page(run).table.to_dict("records"), folder)
     for arm in run.done:
         cpus = {info.get("environment", {}).get("cpu") for info in arm.infos}
         rows[experiment, arm.name].setdefault("cpu", cpus.pop() if len(cpus) == 1 else None)
-    return Side(folder, rows, problems, document.environment(run.infos))
+    return Side(folder, rows, problems, document.environment(run.infos), run=run)
 
 
 def _table(file: Path) -> Side:
@@ -127,6 +170,13 @@ def _commit(committed: commits.Committed) -> Side:
         origins.append(origin)
     shared = {key: value for key, value in origins[0].items() if all(o.get(key) == value for o in origins)}
     return Side(committed.name, rows, {}, shared)
+
+
+@contextmanager
+def at_commit(folder: Path, revision: str, package: str | None, workers: int) -> Iterator[tuple[Side, Side]]:
+    """A run as a commit's code makes it on this machine, and the run itself; raises as `run_there`."""
+    with run_there(folder, revision, package, workers) as again:
+        yield replace(read_run(again), place=f"{folder.name} by commit {revision}"), read_run(folder)
 
 
 def parsed(text: str, suffix: str, place: str) -> tuple[Rows, dict[str, str]]:

@@ -86,12 +86,28 @@ def source(group: str, name: str) -> str:
     return str(entry.get("source") or getattr(SCHEMAS[group].get(name), "paper", ""))
 
 
+def _silent(info: dict[str, Any]) -> Iterator[str]:
+    """A line for each option of a package that is not installed, and for each sampler that names no work."""
+    chosen = {
+        (group, str((arm.get("settings", {}).get(group) or {}).get("name")))
+        for arm in info["arms"]
+        for group in ARM_GROUPS
+        if arm.get("settings", {}).get(group)
+    }
+    for group, name in sorted(chosen):
+        cls = SCHEMAS[group].get(name) or SCHEMAS[group].get("*")
+        if cls is None or hasattr(cls, "reason"):  # why it cannot be used
+            yield f"% {group}={name}: is no choice here; install its package to cite what it is from"
+        elif group == "sampler" and not source(group, name):
+            yield f"% {group}={name}: names no work that it is from"
+
+
 def bibtex(info: dict[str, Any]) -> str:
     """BibTeX of all that a run rests on, each entry once, after who names it. info: its run.json.
 
     A `paper` that is BibTeX itself is taken as it stands. What has no entry is a line that says so.
     """
-    entries, missing = {bibliography()["flyrun"].bibtex: [f"flyrun {__version__}"]}, []
+    entries, missing = {bibliography()["flyrun"].bibtex: [f"flyrun {__version__}"]}, list(_silent(info))
     for text, who in sources(info).items():
         if text.lstrip().startswith("@"):
             entries[text.strip()] = who
