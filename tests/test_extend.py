@@ -51,8 +51,8 @@ def test_each_name_is_documented_and_used_where_tests_run_it():
     )
     named = {name for row, _ in rows for name in re.findall(r"`(\w+)", row)}
     assert named == set(extend.__all__) - {"CONTRACT"}
-    templates = sorted((ROOT / "flyrun/cli/templates").rglob("*.py.tmpl"))  # tests/cli/test_new.py runs them
-    code = "".join([*BLOCKS, *(path.read_text() for path in [*PLUGINS, *templates])])
+    templates = (ROOT / "flyrun/cli/templates").rglob("*.py.tmpl")  # that tests/cli/test_new.py runs
+    code = "".join([*BLOCKS, *(path.read_text() for path in (*PLUGINS, *templates))])
     used = re.sub(r"^from flyrun\.extend import .*$", "", code, flags=re.MULTILINE)
     for name in named:
         value = getattr(extend, name)

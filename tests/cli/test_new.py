@@ -55,7 +55,7 @@ def test_it_passes_as_it_is_written(tmp_path, kind, words):
     ("kind", "old", "new"),
     [
         pytest.param("sampler", "+ way / (2 * size**2)", "", marks=pytest.mark.slow),
-        pytest.param("likelihood", "a = np.tanh(u) / u", "a = 0.9 * np.tanh(u) / u", marks=pytest.mark.slow),
+        pytest.param("likelihood", "1.0 - np.tanh", "0.8 - np.tanh", marks=pytest.mark.slow),
         pytest.param("dataset", "[VERSION, config.settings()]", "[VERSION]", marks=pytest.mark.thorough),
         pytest.param("section", "queries.max()", "queries.mean()", marks=pytest.mark.thorough),
     ],
@@ -77,16 +77,16 @@ def test_it_is_whole(tmp_path, capsys, kind):
     assert not [name for name, text in texts.items() if "{{" in text]
     workflow = texts[".github/workflows/test.yml"]
     assert ("flyrun prove " in workflow) == (kind in ("sampler", "likelihood"))
-    assert "flyrun check mine" in workflow
-    assert "nuts_numpyro" in texts["flyrun_mine/experiment/mine_peers.yaml"]
-    assert "flyrun check mine --update" in capsys.readouterr().out
+    assert "flyrun check compare_mine" in workflow
+    assert "nuts_numpyro" in texts["flyrun_mine/experiment/compare_mine_peers.yaml"]
+    assert "flyrun check compare_mine --update" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (["sampler", "hmc"], "new sampler hmc: is the name of another sampler or experiment"),
-        (["dataset", "toy_flymc"], "is the name of another dataset or experiment"),
+        (["dataset", "toy_2d"], "is the name of another dataset or experiment"),
         (["sampler", "My-Walk"], "must be small letters, digits and _, such as my_sampler"),
         (["sampler", "class"], "must be small letters, digits and _"),
         (["section", "mine", "--jax"], "--jax is for a sampler; drop it"),

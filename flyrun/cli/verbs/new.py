@@ -25,9 +25,9 @@ _PLACES = {
     "pyproject.toml": "pyproject.toml",
     "README.md": "README.md",
     "workflow.yml": ".github/workflows/test.yml",
-    "peers.yaml": "flyrun_{{name}}/experiment/{{name}}_peers.yaml",
+    "peers.yaml": "flyrun_{{name}}/experiment/compare_{{name}}_peers.yaml",
     "module.py": "flyrun_{{name}}/__init__.py",
-    "experiment.yaml": "flyrun_{{name}}/experiment/{{name}}.yaml",
+    "experiment.yaml": "flyrun_{{name}}/experiment/compare_{{name}}.yaml",
     "test.py": "tests/test_{{name}}.py",
 }
 
@@ -42,7 +42,7 @@ def run(given: argparse.Namespace) -> int:
         raise ConfigError(f"new {kind} {name}: --jax is for a sampler; drop it")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise ConfigError(f"new {kind} {name}: must be small letters, digits and _, such as my_{kind}")
-    if name in options("experiment") or (group in plugins.CHOICES and name in options(group)):
+    if f"compare_{name}" in options("experiment") or (group in plugins.CHOICES and name in options(group)):
         raise ConfigError(f"new {kind} {name}: is the name of another {kind} or experiment; choose another")
     dashed = name.replace("_", "-")
     folder = given.folder / f"flyrun-{dashed}"
@@ -66,7 +66,7 @@ def run(given: argparse.Namespace) -> int:
     print(f"wrote {folder}; next:\n  cd {folder}\n  pip install -e '.[test]'\n  pytest")
     if proven:
         print(f"  {prove}")
-    print(f"  flyrun experiment={name}\n  flyrun check {name} --update")
+    print(f"  flyrun experiment=compare_{name}\n  flyrun check compare_{name} --update")
     return 0
 
 
