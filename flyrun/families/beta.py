@@ -74,7 +74,7 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
-    auxiliary=lambda levels, sd: (Auxiliary("phi", LogNormal(2.0, 4.0)),),
+    auxiliary=lambda levels, sd: (Auxiliary("phi", LogNormal(3.0, 2.0)),),
     alone=alone,
     alone_derivatives=alone_derivatives,
     one_mode=False,

@@ -50,7 +50,9 @@ class Auxiliary(NamedTuple):
     @property
     def scale(self) -> str:
         """What a is of what people read: "log", "logit" or, of itself or of what `of` says, ""."""
-        return next((kind for kind in ("log", "logit") if self.sampled == f"{kind}_{self.name}"), "")
+        if self.prior.of:
+            return self.prior.of
+        return next((kind for kind in ("log", "logit") if self.of == f"of {kind} {self.name}"), "")
 
 
 def _nothing(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:

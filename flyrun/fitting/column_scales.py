@@ -92,7 +92,7 @@ def to_sampled(posterior: Posterior, layout: Layout, draws: Mapping[str, np.ndar
     family, scales, beta = posterior.family, Scales.of(layout), draws["beta"]
     part = [Scales.of_parameter(posterior, layout, k) for k in range(len(posterior.auxiliary))]
     pairs = list(zip(posterior.auxiliary, part, strict=True))
-    numbers = [draws[number.name] if its is None else np.ones(len(beta)) for number, its in pairs]
+    numbers = [draws[number.name] if its is None else np.full(len(beta), 0.5) for number, its in pairs]
     aux = np.stack(numbers, axis=-1) if numbers else None
     if family.intercept:
         theta = scales.undo(beta)
@@ -106,7 +106,8 @@ def to_sampled(posterior: Posterior, layout: Layout, draws: Mapping[str, np.ndar
     if aux is not None:
         if family.link == "identity":
             aux[:, 0] /= layout.target.sd
-        sampled = family.unread(aux)
+        with np.errstate(all="ignore"):  # what stands for columns is not used
+            sampled = family.unread(aux)
         for k, (number, its) in enumerate(pairs):
             parts.append(sampled[:, [k]] if its is None else its.undo(draws[number.name]))
     return np.concatenate(parts, axis=1)

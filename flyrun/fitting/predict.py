@@ -102,10 +102,11 @@ def of_draws(
     columns = {name: draws[name].reshape(len(beta), -1) for name in layout.parameters}
     if auxiliary and all(number.name in draws for number in auxiliary):
         alike = (
-            np.ones(len(beta)) if number.name in columns else draws[number.name].ravel()
+            np.full(len(beta), 0.5) if number.name in columns else draws[number.name].ravel()
             for number in auxiliary
         )
-        aux = model.unread(np.stack([*alike], axis=-1))
+        with np.errstate(all="ignore"):  # what stands for columns is not used
+            aux = model.unread(np.stack([*alike], axis=-1))
     if effects:
         beta, aux = beta[effects[0].draws], aux[effects[0].draws]
     return Fitted(layout, link, model, settings, beta, aux, effects, columns)

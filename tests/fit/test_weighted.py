@@ -16,6 +16,7 @@ LEVELS = 3  # of classes
 #: seeds of tables that are neither nearly all zeros nor nearly Poisson's, of which few rows a draw say enough
 NEAR_NORMAL = {
     "beta_binomial": 32,
+    "negative_binomial": 32,
     "hurdle_poisson": 6,
     "hurdle_negative_binomial": 32,
     "tweedie": 15,
@@ -384,7 +385,9 @@ def test_what_fit_gives_is_calibrated(name):
 
 
 @pytest.mark.thorough(but=1)
-@pytest.mark.parametrize(("name", "rows"), [("negative_binomial", 40), ("student_t", 20), ("gaussian", 40)])
+@pytest.mark.parametrize(
+    ("name", "rows"), [("negative_binomial", 5), ("gamma", 15), ("student_t", 20), ("gaussian", 40)]
+)
 def test_without_weights_it_would_not_be(name, rows):
     assert uniform(ranks(name, unweighted, rows=rows)) < LEVEL
 
