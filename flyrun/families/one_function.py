@@ -87,10 +87,15 @@ class RowLikelihood(FamilyModel):
     @functools.cache
     def family(cls) -> Family:
         """The family that the function stands for. ConfigError where it cannot be one."""
-        log_density, derivatives = _by_hand(cls) if hasattr(cls, "slope") else _traced(cls)
         mean, given = getattr(cls, "mean", None), getattr(cls, "largest_curvature", None)
+        if cls.log_likelihood.__module__ == "__main__":
+            raise ConfigError(
+                f"model={cls.name}: an edit of {cls.__name__} would not be seen; put it into a file "
+                "that can be imported"
+            )
         if cls.link == "own" and not hasattr(cls, "mean"):
             raise ConfigError(f'model={cls.name}: link = "own" needs mean(eta) in {cls.__name__}; write it')
+        log_density, derivatives = _by_hand(cls) if hasattr(cls, "slope") else _traced(cls)
         return Family(
             cls.name,
             (cls.__doc__ or cls.name).partition("\n")[0].rstrip("."),

@@ -20,6 +20,7 @@ from flyrun.experiments.report.arms import ArmResult
 from flyrun.experiments.report.metrics import EXACT as EXACT_COLUMN
 from flyrun.experiments.runner import proofs
 from flyrun.experiments.samplers.method import Facts, Method
+from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import SCHEMAS, option
 from tests.plugins.rows import registered
 
@@ -293,12 +294,25 @@ def test_a_kappa_that_is_1_percent_too_small_is_seen(cache, tmp_path, name):
             assert {"slopes", "curvature", "kappa", "bounds"} <= {trial.name for trial in trials}
 
 
-def test_a_wrong_curvature_is_seen(cache, tmp_path):
+def test_several_modes_are_seen_where_its_class_says_one(cache, tmp_path):
     with registered("flyrun_rows") as module:
-        wrong = {"curvature": staticmethod(lambda eta, y: 0.2 + 0.0 * eta)}
-        planted = option("model", "bent")(type("Bent", (module.LabelNoise,), wrong))()
-        arm = next(iter(posteriors.arms(planted, 100).values()))
-        trials = prove._functions(
-            planted, replace(arm, model=planted), bind(arm, tmp_path, needs_map=True), ""
-        )
-        assert [trial.passed for trial in trials][:2] == [True, False]
+        planted = option("model", "single")(type("Single", (module.LabelNoise,), {"one_mode": True}))()
+        arm = next(arm for of, arm in posteriors.arms(planted, 100).items() if "Firefly" in of)
+        trials = prove._functions(planted, arm, bind(arm, tmp_path, needs_map=True), "")
+        assert [trial.name for trial in trials if not trial.passed] == ["one mode"]
+
+
+def test_a_wrong_curvature_is_seen(cache, tmp_path):
+    """By the search for kappa; without bounds by its trial."""
+    with registered("flyrun_rows") as module:
+        for bounds in (True, False):
+            wrong = {"curvature": staticmethod(lambda eta, y: 0.2 + 0.0 * eta), "bounds": bounds}
+            cls = type("Bent", (module.LabelNoise,), wrong)
+            planted = option("model", f"bent_{bounds}".lower())(cls)()
+            arm = next(iter(posteriors.arms(planted, 100).values()))
+            if bounds:
+                with pytest.raises(ConfigError, match="is not what the slope falls by"):
+                    bind(arm, tmp_path, needs_map=True)
+        problem = bind(replace(arm, model=planted), tmp_path, needs_map=True)
+        trials = prove._functions(planted, replace(arm, model=planted), problem, "")
+        assert [trial.passed for trial in trials] == [True, False]

@@ -28,6 +28,7 @@ ROOM = 1e-3
 _STEPS = 10.0 ** np.linspace(-3.0, 9.0, 121)  # of places about a centre, in units of the width there
 _FAR = 1e6  # from 0 or from the centre, and no further
 _ROUNDS, _PARTS, _ROWS = 40, 8, 256
+_MOST_CELLS = 1_000  # of a row, at once
 _NARROW = 1e-8  # cell, of its place, in which −f'' is taken to jump
 _CELLS = 16  # each way, of a reach
 
@@ -114,7 +115,7 @@ class Bounded(Compiled):
         asked = self.curvature(model, predictors)[:, 0]
         for way in (-1.0, 1.0):
             eta = predictors + offset + way * h * np.arange(_CELLS + 1)
-            c = weights * _curvature(self.family, y, trials, eta)
+            c = weights * _derived(self.family, y, trials, eta)[1]
             upper = np.maximum(c[:, 1:], c[:, :-1]) + 0.5 * rise * h
             area = np.cumsum(upper, axis=1) * h
             moment = np.cumsum(upper * (np.arange(_CELLS) + 0.5), axis=1) * h * h
@@ -138,14 +139,13 @@ def _nearby(change: np.ndarray) -> np.ndarray:
     return np.maximum(change, np.maximum(np.roll(change, 1, axis=1), np.roll(change, -1, axis=1)))
 
 
-def _curvature(family: Family, y: np.ndarray, trials: np.ndarray, eta: np.ndarray) -> np.ndarray:
+def _derived(
+    family: Family, y: np.ndarray, trials: np.ndarray, eta: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """f' and −f'' at predictors, of their shape."""
     with np.errstate(all="ignore"):
-        return np.broadcast_to(family.derivatives(y, trials, (eta,))[1][0][0], eta.shape)
-
-
-def _slope(family: Family, y: np.ndarray, trials: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.broadcast_to(family.derivatives(y, trials, (eta,))[0][0], eta.shape)
+        (slope,), ((curvature,),) = family.derivatives(y, trials, (eta,))
+    return np.broadcast_to(slope, eta.shape), np.broadcast_to(curvature, eta.shape)
 
 
 @functools.lru_cache(8)
@@ -160,7 +160,9 @@ def _kept(family: Family, pairs: np.ndarray) -> np.ndarray:
     keys = list(map(tuple, pairs.T.tolist()))
     if any(key not in known for key in keys):
         code = code_digest.of_modules([family.log_density.__module__, __name__])
-        digest = hashlib.sha256(pairs.tobytes()).hexdigest()[:12]
+        y, trials = pairs[..., None]
+        probes = _derived(family, y, trials, y + np.linspace(-5.0, 5.0, 33))[1]  # whatever the code says
+        digest = hashlib.sha256(pairs.tobytes() + probes.tobytes()).hexdigest()[:12]
         path = cache_dir("curvatures") / f"{family.name}-{code}-{digest}.npz"
         try:
             values = files.read_arrays(path)["largest"]
@@ -188,7 +190,7 @@ def _largest(family: Family, y: np.ndarray, trials: np.ndarray) -> np.ndarray:
     x, best, at, rise = _coarse(family, y, trials)
     rows = np.arange(len(y))
     for _ in range(_ROUNDS):
-        c, slope = _curvature(family, y[rows], trials[rows], x), _slope(family, y[rows], trials[rows], x)
+        slope, c = _derived(family, y[rows], trials[rows], x)
         top = c.argmax(axis=1)
         highest = c[np.arange(len(c)), top]
         order = np.argsort(highest)  # the highest of a row is written last
@@ -205,8 +207,10 @@ def _largest(family: Family, y: np.ndarray, trials: np.ndarray) -> np.ndarray:
         if not split.any():
             return np.stack([enough, at, rise])
         row, cell = np.nonzero(split)
+        if len(row) > _MOST_CELLS * len(y):  # nowhere is −f'' what the slope falls by
+            break
         rows, x = rows[row], x[row, cell, None] + width[row, cell, None] * np.linspace(0.0, 1.0, _PARTS + 1)
-    raise _refused(family, "has no end: the slope falls by a jump", x[0, 0])
+    raise _refused(family, "is not what the slope falls by, or has no end,", x[0, 0])
 
 
 def _coarse(family: Family, y: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -220,7 +224,7 @@ def _coarse(family: Family, y: np.ndarray, trials: np.ndarray) -> tuple[np.ndarr
     centres = np.concatenate([0.0 * y, y, _top(family, y, trials, places)], axis=1)
     x = np.concatenate([places, _about(family, y, trials, centres[:, 2:], 1.17)], axis=1)
     x.sort(axis=1)
-    c = _curvature(family, y, trials, x)
+    _, c = _derived(family, y, trials, x)
     with np.errstate(all="ignore"):
         is_number = np.isfinite(family.log_density(y, trials, (x,)) + 0.0 * x)
     if (odd := is_number & ~np.isfinite(c)).any():
@@ -238,14 +242,14 @@ def _coarse(family: Family, y: np.ndarray, trials: np.ndarray) -> tuple[np.ndarr
     x = np.clip(x, inside.min(axis=1, keepdims=True), inside.max(axis=1, keepdims=True))
     width = np.diff(x, axis=1)
     apart = width > _NARROW * (1.0 + np.abs(x[:, 1:]))
-    rise = np.abs(np.diff(_curvature(family, y, trials, x), axis=1)) / np.where(apart, width, np.inf)
+    rise = np.abs(np.diff(_derived(family, y, trials, x)[1], axis=1)) / np.where(apart, width, np.inf)
     return x, best, at, 1.5 * rise.max(axis=1)
 
 
 def _about(family: Family, y: np.ndarray, trials: np.ndarray, centre: np.ndarray, shift: float) -> np.ndarray:
     """Places about a centre, (n, 1), both ways, (n, M); shift: of steps, another for each centre."""
     with np.errstate(all="ignore"):
-        width = 1.0 / np.sqrt(np.abs(_curvature(family, y, trials, centre)))
+        width = 1.0 / np.sqrt(np.abs(_derived(family, y, trials, centre)[1]))
     width = np.clip(np.nan_to_num(width, nan=1.0), 1e-9, 1.0)
     steps = np.minimum(shift * width * _STEPS, _FAR)
     return np.concatenate([centre - steps, centre + steps], axis=1)
@@ -253,13 +257,13 @@ def _about(family: Family, y: np.ndarray, trials: np.ndarray, centre: np.ndarray
 
 def _top(family: Family, y: np.ndarray, trials: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Where f is highest between ascending places, (n, M), if its slope changes sign; else 0, (n, 1)."""
-    slope = _slope(family, y, trials, places)
+    slope, _ = _derived(family, y, trials, places)
     falls = (slope[:, :-1] > 0.0) & (slope[:, 1:] <= 0.0)
     first = falls.argmax(axis=1)[:, None]
     low, high = (np.take_along_axis(places, first + side, axis=1) for side in (0, 1))
     for _ in range(60):
         middle = 0.5 * (low + high)
-        rises = _slope(family, y, trials, middle) > 0.0
+        rises = _derived(family, y, trials, middle)[0] > 0.0
         low, high = np.where(rises, middle, low), np.where(rises, high, middle)
     return np.where(falls.any(axis=1, keepdims=True), high, 0.0)
 

@@ -352,9 +352,12 @@ def _parabolas(code: ModuleType, model: Model, places: np.ndarray, of: str) -> I
     tried = np.concatenate([places, near, wide])
     every = code.part(model, np.tile(np.arange(len(kappa)), len(tried)))
     share = code.curvature(every, tried.reshape(-1, 1)).reshape(len(tried), -1) / kappa
-    worst = float(share.max())
+    worst, least = float(share.max()), float(share.min())
     text = f"-d2 log L/d eta2 is at most {worst:.5f} of kappa, {kappa.min():.4g} to {kappa.max():.4g}, at"
     yield Trial("kappa", of, worst <= 1.0 + 1e-9, f"{text} {tried.size:,} predictors")
+    if code.LOG_CONCAVE:
+        text = f"its class says one_mode; -d2 log L/d eta2 is at least {least:.1e} of kappa"
+        yield Trial("one mode", of, least >= -1e-9, text)
     yield _below(f"{of}, where it bends most", code.map_bound(model, steepest), model, wide)
 
 
