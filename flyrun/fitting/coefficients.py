@@ -63,6 +63,22 @@ def _all_rows(moments: dict[str, dict[str, np.ndarray]], layout: Layout) -> list
     return rows
 
 
+def labelled(
+    rows: list[dict[str, Any]], labels: dict[str, list[str]], layout: Layout
+) -> list[dict[str, Any]]:
+    """Rows each with its label. labels: of the numbers of draws, by name, in the draws' order."""
+    classes = (layout.target.levels or [])[1:] if layout.task == "classes" else [""]
+    width = len(labels["beta"]) // len(classes)
+    keys = [(level, name) for level in classes for name in layout.names[:width]]
+    by_key = dict(zip(keys, labels["beta"], strict=True))
+    for parameter, its in labels.items():
+        if parameter != "beta":
+            by_key |= {
+                ("", name): label for name, label in zip(names_of(parameter, layout), its, strict=True)
+            }
+    return [row | {"prior_data": by_key[row["class"], row["coefficient"]]} for row in rows]
+
+
 def without_mean(rows: list[dict[str, Any]]) -> list[str]:
     """A line for numbers of which no mean is told."""
     names = [row["coefficient"] for row in rows if math.isnan(row["mean"])]

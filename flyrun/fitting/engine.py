@@ -17,6 +17,7 @@ from flyrun.fitting import (
     hmc_on_rows,
     identified,
     mode,
+    sensitivity,
     sound,
     weighted_draws,
 )
@@ -41,6 +42,8 @@ _MOST_ITERATIONS = 100_000
 _EFFECTS = 5_000_000  # numbers that are stored of groups' effects, about
 _ROW_DRAWS = 100_000_000  # rows × draws for which they are drawn, about; of a slope too fewer
 _FEWEST_EFFECTS, _MOST_EFFECTS = 100, 1_000  # draws
+_EVALUATIONS = 20_000_000  # rows × draws that tell what depends on priors
+_MOST_SENSED, _FEWEST_SENSED = 4_000, 400  # draws that do
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ def _of_even(question: Question, drawn: weighted_draws.Weighted, even: np.ndarra
     sound.refuse_unsound(posterior, layout.names, drawn.x, drawn.weights)
     draws = own_scales(posterior, drawn.x, layout)
     rows = coefficients.summarise_weighted(draws, drawn.weights, layout)
+    rows = _with_sensitivity(question, rows, draws, drawn.x, drawn.weights)
     # any of them stand for all, as long as enough of these are effective
     most = max(_MOST_STORED, math.ceil(len(drawn.x) * weighted_draws.WANTED / drawn.effective))
     kept = {name: values[:most] for name, values in draws.items()} | {"log_weight": drawn.log_weight[:most]}
@@ -184,6 +188,8 @@ def _by_hmc(
             if agreed or length < 1 or spent():
                 break
     flat = x.reshape(-1, posterior.size)
+    of_flat = {name: values.reshape(len(flat), *values.shape[2:]) for name, values in even.items()}
+    rows = _with_sensitivity(question, rows, of_flat, flat, np.full(len(flat), 1.0 / len(flat)))
     sound.refuse_unsound(posterior, layout.names, flat)
     caveats = coefficients.without_mean(rows) + _caveats(question, flat.mean(axis=0), np.cov(flat.T))
     doubt = "" if agreed else "the chains do not agree yet; a longer --budget runs longer"
@@ -197,6 +203,32 @@ def _by_hmc(
     how = f"{count} chains of {x.shape[1]:,} draws by Hamiltonian Monte Carlo on all rows"
     how += "" if refused.modes is None else f", with jumps between {len(centres)} modes"
     return Answer(question, f"{how}, because {refused.why}", rows, even, {}, count, doubt, caveats)
+
+
+def _with_sensitivity(
+    question: Question,
+    rows: list[dict[str, Any]],
+    draws: dict[str, np.ndarray],
+    x: np.ndarray,
+    weights: np.ndarray,
+) -> list[dict[str, Any]]:
+    """Rows that say where prior and data disagree, or data are weak; of tables at hand without groups.
+
+    draws: (S, ...) by name, of x (S, P) of these weights, (S,). Some draws stand for all.
+    """
+    posterior = question.posterior
+    most = min(_MOST_SENSED, _EVALUATIONS // max(len(posterior.rows), 1))
+    if question.dataset is None or isinstance(posterior, OfTable) or most < _FEWEST_SENSED:
+        return rows
+    rng = np.random.default_rng(_SEED + 4)
+    order = rng.permutation(len(x))[:most]
+    order = order[weights[order] > 0.0]
+    some, share = x[order], weights[order] / weights[order].sum()
+    parts = posterior.log_prior(some), posterior.log_likelihood(some)
+    labels = []
+    for values in draws.values():
+        labels.append(sensitivity.verdicts(values[order].reshape(len(order), -1), share, *parts))
+    return coefficients.labelled(rows, dict(zip(draws, labels, strict=True)), question.layout)
 
 
 def _settled(modes: Several, x: np.ndarray) -> bool:

@@ -221,11 +221,12 @@ _COLUMNS = [
     Metric("effect_mean", "effect", text=lambda row: _known(row.get("effect_mean", math.nan), ".3g")),
 ]
 _PRIOR = Metric("prior", "prior", text=lambda row: str(row.get("prior", "")))
+_PRIOR_DATA = Metric("prior_data", "prior and data", text=lambda row: str(row.get("prior_data") or NOTHING))
 _RATIOS = [
     Metric(name, head, text=_ratio(name))
     for name, head in (("odds_ratio", "odds ratio"), ("rate_ratio", "rate ratio"), ("ratio", "ratio"))
 ]
-_SHOWN = [*_COLUMNS[:4], *_RATIOS, _COLUMNS[-1], *_COLUMNS[4:-1], _PRIOR]
+_SHOWN = [*_COLUMNS[:4], *_RATIOS, _COLUMNS[-1], *_COLUMNS[4:-1], _PRIOR, _PRIOR_DATA]
 _LEVEL = Metric("level", "group", text=lambda row: str(row["level"]))
 _EFFECTS = [
     Metric("effect", "of", text=lambda row: str(row["effect"])),
@@ -235,7 +236,10 @@ _EFFECTS = [
     Metric("high", "97 %", text=_scaled("high")),
     Metric("shrinkage", "shrinkage", text=lambda row: spec(row["shrinkage"], ".2f")),
 ]
-METRICS = [Metric("class"), _COEFFICIENT, *_COLUMNS, _PRIOR, Metric("effect_q03"), Metric("effect_q97")]
+METRICS = [
+    *(Metric("class"), _COEFFICIENT, *_COLUMNS, _PRIOR, Metric("effect_q03"), Metric("effect_q97")),
+    _PRIOR_DATA,
+]
 
 
 def _columns(rows: list[Row]) -> list[str]:

@@ -84,8 +84,8 @@ def test_mistakes_are_told_in_one_line(frame):
         fit(frame, "diagnosis", feature=["radius"])
     with pytest.raises(TypeError, match="not list"):
         fit([1, 2], "y")
-    with pytest.raises(ConfigError, match="priors: radius: flat"):
-        fit(frame, "diagnosis", priors={"radius": "flat"})
+    with pytest.raises(ConfigError, match="priors: radius: wide"):
+        fit(frame, "diagnosis", priors={"radius": "wide"})
     with pytest.raises(ConfigError, match="holds no finished fit"):
         load("nowhere")
 
