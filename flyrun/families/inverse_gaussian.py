@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from flyrun.families import domains, gamma
-from flyrun.families.family import Auxiliary, Derivatives, Family, Normal
+from flyrun.families.family import Auxiliary, Derivatives, Family
+from flyrun.families.prior_densities import LogNormal
 from flyrun.ground.numerics.special import Numbers
 
 
@@ -52,7 +53,7 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
-    auxiliary=lambda levels, sd: (Auxiliary("lambda", Normal(0.0, 5.0), "log_lambda", "of log lambda"),),
+    auxiliary=lambda levels, sd: (Auxiliary("lambda", LogNormal(0.0, 5.0)),),
     one_mode=False,
     constant=lambda y, trials: -0.5 * np.log(2.0 * np.pi) - 1.5 * np.log(y),
 )

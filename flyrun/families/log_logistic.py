@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from flyrun.families import domains
-from flyrun.families.family import Auxiliary, Derivatives, Family, Normal
+from flyrun.families.family import Auxiliary, Derivatives, Family
+from flyrun.families.prior_densities import LogNormal
 from flyrun.ground.numerics.special import Numbers, sigmoid, softplus
 
 
@@ -73,7 +74,7 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
-    auxiliary=lambda levels, sd: (Auxiliary("shape", Normal(0.0, 1.5), "log_shape", "of log shape"),),
+    auxiliary=lambda levels, sd: (Auxiliary("shape", LogNormal(0.0, 1.5)),),
     mean=mean,
     log_survival=log_survival,
     log_survival_derivatives=log_survival_derivatives,

@@ -7,6 +7,9 @@ from flyrun.ground import schema
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import SCALE, SCHEMAS, Choice, chosen_by, option, setting
 
+#: what times with events are fitted by where no model is named
+FOR_EVENTS = "weibull"
+
 
 class Model(Choice):
     """A model. What its likelihood can do holds of rows; the others keep the defaults."""

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from flyrun.families import domains, gamma, poisson, zeros
-from flyrun.families.family import Auxiliary, Derivatives, Family, Normal
+from flyrun.families.family import Auxiliary, Derivatives, Family
+from flyrun.families.prior_densities import LogNormal, Normal
 from flyrun.ground.numerics.special import Numbers, choose, log_wright, sigmoid, wright_moments
 
 _MOST = 1e11  # a level beyond which its difference from log W has no digits: there no power is near 1
@@ -84,8 +85,8 @@ def unread(read: np.ndarray) -> np.ndarray:
 
 
 def _auxiliary(levels: int, sd: float) -> tuple[Auxiliary, ...]:
-    power = Auxiliary("power", Normal(0.0, 2.0), "logit_power", "of logit (power - 1)")
-    return Auxiliary("phi", Normal(0.0, 5.0), "log_phi", "of log phi"), power
+    power = Auxiliary("power", Normal(0.0, 2.0), "logit_power_less_1", "of logit (power - 1)")
+    return Auxiliary("phi", LogNormal(0.0, 5.0)), power
 
 
 FAMILY = Family(

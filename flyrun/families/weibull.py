@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from flyrun.families import domains
-from flyrun.families.family import Auxiliary, Derivatives, Family, Normal
+from flyrun.families.family import Auxiliary, Derivatives, Family
+from flyrun.families.prior_densities import LogNormal
 from flyrun.ground.numerics.special import Numbers
 
 
@@ -71,7 +72,7 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
-    auxiliary=lambda levels, sd: (Auxiliary("shape", Normal(0.0, 1.5), "log_shape", "of log shape"),),
+    auxiliary=lambda levels, sd: (Auxiliary("shape", LogNormal(0.0, 1.5)),),
     mean=mean,
     log_survival=log_survival,
     log_survival_derivatives=log_survival_derivatives,

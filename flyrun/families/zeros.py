@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flyrun.families.family import Auxiliary, Normal
+from flyrun.families.family import Auxiliary
+from flyrun.families.prior_densities import LogNormal, Normal
 from flyrun.ground.numerics.special import Numbers, choose, sigmoid, softplus
 
 #: of counts' shape: wide on the log scale, so that neither Poisson's counts nor wild ones are excluded
-PHI = Auxiliary("phi", Normal(2.0, 3.0), "log_phi", "of log phi")
+PHI = Auxiliary("phi", LogNormal(2.0, 3.0))
 #: of numbers above 0, so that a coefficient of variation of one per cent is as likely as of one
-SHAPE = Auxiliary("shape", Normal(2.0, 4.0), "log_shape", "of log shape")
+SHAPE = Auxiliary("shape", LogNormal(2.0, 4.0))
 
 
 def chance(name: str) -> Auxiliary:

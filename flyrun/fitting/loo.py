@@ -82,7 +82,7 @@ def loo(fit: Finished, seed: int = 0) -> Loo:
     x, log_weight = _thinned(fit, rng)
     copies = posterior.rows.whole("weights")
     trials = posterior.rows.trials
-    seen = trials[:, 0] == SEEN if np.ndim(trials) > 1 else np.ones(n)
+    seen = 1.0 * (trials[:, 0] == SEEN) if np.ndim(trials) > 1 else np.ones(n)
     level = -seen * math.log(fit.layout.target.sd)  # densities are of the target in its own units
     if n <= _ALL_ROWS:
         each, k_hat = smoothed(fit, np.arange(n), x, log_weight)

@@ -10,7 +10,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from flyrun.families.options import for_tables
+from flyrun.families.options import FOR_EVENTS, for_tables
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.priors import Typed
 from flyrun.ground.errors import ConfigError
@@ -116,9 +116,9 @@ class Request:
 
     @property
     def model_asked(self) -> str | None:
-        """The model that was typed, one way or the other; of times with events, without one, Weibull's."""
+        """The model that was typed, one way or the other; of times with events, without one, their usual."""
         typed = str(self.typed["model"].value) if "model" in self.typed else None
-        return self.model or typed or ("weibull" if "event" in self.table else None)
+        return self.model or typed or (FOR_EVENTS if "event" in self.table else None)
 
     @cached_property
     def typed_table(self) -> "TypedTable":

@@ -210,3 +210,12 @@ def test_an_example_of_the_page_fits(example, tmp_path, monkeypatch):
     found = eval(last, scope).summary()
     assert {"intercept", "x"} <= {*found.index.get_level_values(-1)} or "ordinal" in last
     assert np.isfinite(found["mean"]).all()
+
+
+def test_no_engine_knows_a_family_by_its_name():
+    """But for the models that a target calls for by itself, and the sums of normal noise."""
+    known = {"binomial", "gaussian", "logistic", "ordinal", "softmax", "beta"}
+    for file in (Path(__file__).parents[2] / "flyrun" / "fitting").rglob("*.py"):
+        words = set(re.findall(r"\"(\w+)\"", file.read_text("utf-8")))
+        priors = {"exponential", "gamma", "lognormal"} if file.name == "priors.py" else set()
+        assert not words & (set(names()) - known - priors), file
