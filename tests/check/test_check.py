@@ -32,7 +32,7 @@ def arm(seed=0, queries=1000.0, setup="s", draws="d"):
 def found(monkeypatch):
     """What measuring toy_flymc gives; tests change it."""
     arms = {"regular": arm(1), "map_tuned": arm(2)}
-    monkeypatch.setattr(run, "measure", lambda name: deepcopy(arms))
+    monkeypatch.setattr(run, "measure", lambda name, *_: deepcopy(arms))
     monkeypatch.setattr(run, "machine", lambda: dict(HERE))
     monkeypatch.setattr(run, "probe", lambda say: say("probes passed") or 0)
     return arms
@@ -116,7 +116,7 @@ def test_updating_prints_the_difference_and_then_passes(found, folder, capsys):
 
 
 def test_another_size_is_not_compared(folder, monkeypatch, capsys):
-    monkeypatch.setattr(run, "overrides", lambda name: ["protocol=short"])
+    monkeypatch.setattr(run, "overrides", lambda name, *_: ["protocol=short"])
     assert check(folder) == 1
     assert "nothing is stored of it" in capsys.readouterr().out
 
@@ -138,7 +138,7 @@ def test_another_revision_is_compared_on_this_machine(found, tmp_path, capsys, m
     assert "probes passed" not in printed
     both = [deepcopy(found), {**found, "map_tuned": arm(12, draws="e")}]
     turns = itertools.cycle(both)
-    monkeypatch.setattr(run, "measure", lambda name: next(turns))
+    monkeypatch.setattr(run, "measure", lambda name, *_: next(turns))
     assert main(words) == 0
     printed = capsys.readouterr().out
     assert "1 exact, 1 alike" in printed
@@ -187,7 +187,7 @@ def test_real_arms_repeat_and_a_changed_sampler_is_found(monkeypatch):
     assert first == again
     assert json.loads(json.dumps(first)) == first
     words = measure.overrides("toy_flymc")
-    monkeypatch.setattr(measure, "overrides", lambda name: [*words, "only=untuned", "brightness.q=1"])
+    monkeypatch.setattr(measure, "overrides", lambda name, *_: [*words, "only=untuned", "brightness.q=1"])
     changed = measure.measure("toy_flymc")["untuned"]
     assert changed["setup"] != first["untuned"]["setup"]
     assert judge.judge(first["untuned"], changed, "", 100).kind == judge.DIFFERS

@@ -6,6 +6,7 @@ import json
 import shutil
 import zipfile
 
+import numpy as np
 import pytest
 
 from flyrun.cli.main import main
@@ -109,6 +110,35 @@ def test_with_other_libraries_means_are_compared_in_standard_errors(altered, res
     assert "queries 0 se" in printed
     assert again(altered(lambda about: change(about, 1e9)), results) == 1
     assert "means differ more than luck allows: queries 1e+09 to" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arrays", "expected"),
+    [
+        (
+            {
+                "warmup_sample_stats/queries": [[5, 5]],
+                "sample_stats/queries": [[3, 4]],
+                "sample_stats/log_joint": [[-1.0, -3.0]],
+                "posterior/theta": [[[0.0, 1.0], [0.0, 1.0], [0.0, 2.0]]],
+            },
+            (17, 1, -2),
+        ),
+        (  # of a graph: what was evaluated, not what the published algorithm would have drawn
+            {
+                "sample_stats/queries": [[9, 9]],
+                "sample_stats/actual": [[2, 3]],
+                "sample_stats/changed": [[0.5, 0.25]],
+                "sample_stats/energy": [[7.0, 9.0]],
+                "posterior/theta": [[[0], [1]]],
+            },
+            (5, 0.75, 8),
+        ),
+        ({"estimate/queries": [10, 30], "estimate/mean": [[9.0, 9.0], [1.0, 2.0]]}, (30, 0, 1.5)),
+    ],
+)
+def test_what_is_kept_of_a_cell(arrays, expected):
+    assert bundles._statistics({name: np.array(values) for name, values in arrays.items()}) == expected
 
 
 def test_one_seed_decides_nothing():

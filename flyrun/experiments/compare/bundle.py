@@ -30,7 +30,7 @@ _FILES = (RUN, CONFIG, TABLE, "table.csv", "report.md")
 _MOST_BYTES = 1 << 26  # of a file that is read whole
 #: parts of bundle.json that say on what a run was made, each a mapping
 ORIGIN = ("machine", "versions", "packages")
-_SPENT = ("warmup_sample_stats/queries", "sample_stats/queries")
+_SPENT = ("warmup_sample_stats", "sample_stats")
 _LEVELS = ("sample_stats/log_joint", "sample_stats/energy", "posterior/theta")
 #: of a cell's environment, what the last bits of its draws depend on
 _BITS = ("cpu", "blas", "python", "numpy", "scipy", "numba", "scikit-learn")
@@ -169,11 +169,12 @@ def _arrays(file: h5py.File) -> dict[str, np.ndarray]:
 
 def _statistics(arrays: dict[str, np.ndarray]) -> tuple[float, float, float]:
     """Queries, moves and level of a cell, as `Measured` has them, of what is stored."""
-    spent = [arrays[key].sum() for key in _SPENT if key in arrays]
+    count = "actual" if "sample_stats/actual" in arrays else "queries"  # of a graph's factors
+    spent = [arrays[key].sum() for group in _SPENT if (key := f"{group}/{count}") in arrays]
     spent = spent or [arrays["estimate/queries"][-1]] if "estimate/queries" in arrays else spent
     steps = np.diff(arrays.get("posterior/theta", np.zeros((1, 0, 1)))[0], axis=0) != 0
     level = next((arrays[name] for name in _LEVELS if name in arrays), None)
     if level is None:
         level = arrays["estimate/mean"][-1] if "estimate/mean" in arrays else np.zeros(1)
-    moved = steps.any(axis=tuple(range(1, steps.ndim)))
+    moved = arrays.get("sample_stats/changed", steps.any(axis=tuple(range(1, steps.ndim))))
     return float(sum(spent)), float(moved.sum()), float(level.mean())
