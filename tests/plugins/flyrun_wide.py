@@ -9,12 +9,16 @@ import numpy as np
 
 from flyrun.extend import OnData, Sampler, bind, generator, generator_state, log_densities, option, seeded
 
+# isort: split
+from flyrun.extend import setting
+
 
 @option("sampler", "narrow")
 class Narrow(Sampler):
     """A random walk that needs JAX in single precision."""
 
     double: ClassVar[bool] = False
+    step: float = setting(0.1, above=0)
 
 
 @option("sampler", "wide")
@@ -23,6 +27,7 @@ class Wide(Sampler):
 
     worker: ClassVar[str] = "jax64"
     double: ClassVar[bool] = True
+    step: float = setting(0.1, above=0)
 
 
 def prepare(arm, folder):
@@ -30,7 +35,7 @@ def prepare(arm, folder):
 
 
 class Walk(OnData):
-    """θ' ~ N(θ, 0.1²), accepted by Metropolis."""
+    """θ' ~ N(θ, step²), accepted by Metropolis."""
 
     label, exact = "Walk", True
 
@@ -45,7 +50,7 @@ class Walk(OnData):
             raise TypeError(f"JAX is in {'double' if jax.config.jax_enable_x64 else 'single'} precision")
         rng, theta, kept = generator(state["rng"]), state["theta"], []
         for _ in range(n):
-            proposal = theta + 0.1 * rng.standard_normal(len(theta))
+            proposal = theta + self.config.step * rng.standard_normal(len(theta))
             here, there = sum(log_densities(self.arm, self.problem, np.stack([theta, proposal])))
             theta = proposal if np.log(rng.random()) < there - here else theta
             kept.append(theta)

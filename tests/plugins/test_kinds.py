@@ -1,12 +1,19 @@
 """All kinds of what a package brings; and libraries with switches of the whole process, apart from others."""
 
 import csv
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import h5py
 import pytest
 
 from tests.plugins.processes import copies
 from tests.plugins.test_plugins import install, python
+from tests.runner.dask_processes import Cluster
 
 #: stands for JAX, which tests run without: the switch alone
 JAX = """
@@ -162,3 +169,45 @@ def test_experiments_of_a_package_that_cannot_be_used_are_told_who_chooses_one(c
     assert text in done.stderr
     words = ["dataset=toy_2d", "model=logistic", "bound=map", "sampler=random_walk", "protocol=smoke"]
     assert copy.flyrun(site, *words, "executor.workers=1").returncode == 0
+
+
+@pytest.mark.thorough
+def test_a_cluster_that_lacks_the_package_says_so_in_a_line(site):
+    with Cluster() as cluster:
+        done = sent(site, words=["executor=dask", f"executor.address={cluster.address}"])
+    assert done.returncode == 2, done.stderr
+    (line,) = [text for text in done.stderr.splitlines() if "error" in text]
+    assert "cannot take this work (ModuleNotFoundError: No module named 'flyrun_" in line
+    assert "install the same flyrun and packages there as here" in line
+
+
+def draws(site, results):
+    """Digest of each cell's draws, by job, arm and seed."""
+    files = sorted((site / results / "runs").glob("*/*/*/seed=*/posterior.nc"))
+    found = {}
+    for path in files:
+        with h5py.File(path) as file:
+            found[path.parts[-5], path.parts[-4], path.parts[-2]] = file["posterior/theta"][:].tobytes()
+    return found
+
+
+@pytest.mark.thorough
+def test_a_sweep_of_a_packages_key_on_dask_is_killed_and_goes_on(site):
+    """By SIGKILL of all of it; then it is the same, bit for bit, as one that nobody broke."""
+    length = ["protocol.iterations=6000", "protocol.burn_in=100", "protocol.seeds=1"]
+    sweep = ["-m", "experiment=mixed", "sampler.step=0.1,0.2", *length]
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    here = {"cwd": site, "env": {**os.environ, "PYTHONPATH": path}, "start_new_session": True}
+    command = [sys.executable, "-m", "flyrun", *sweep, "executor=dask"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **here) as process:
+        until = time.monotonic() + 120
+        while not [*site.glob("results/runs/*/*/*/*/checkpoint-*.npz")] and process.poll() is None:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+    again = python(site, "-m", "flyrun", *sweep, "executor=dask")
+    assert again.returncode == 0, again.stdout + again.stderr
+    whole = python(site, "-m", "flyrun", *sweep, "executor.workers=1", "results_dir=unbroken")
+    assert whole.returncode == 0, whole.stdout + whole.stderr
+    assert len(draws(site, "unbroken")) == 4
+    assert draws(site, "results") == draws(site, "unbroken")
