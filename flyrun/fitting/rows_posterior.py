@@ -1,12 +1,11 @@
 """The posterior of a table's coefficients and auxiliary numbers: density and derivatives, by blocks of rows.
 
 x, (P,), holds the coefficients of each linear predictor in turn, then the auxiliary numbers without bounds;
-of one that has columns its coefficients, the intercept last.
-Every density of a row that is looked at is counted: `queries`.
+of one that has columns its coefficients, the intercept last. Densities of rows are counted: `queries`.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -87,11 +86,8 @@ class CoefficientPrior:
     def log_density(self, theta: np.ndarray) -> np.ndarray:
         """(S,) of theta (S, P)."""
         if self.others:
-            places = [place for place, _ in self.others]
-            kept = [np.delete(values, places) for values in (self.mean, self.sd)]
-            log_p = replace(self, mean=kept[0], sd=kept[1], others=()).log_density(
-                np.delete(theta, places, axis=1)
-            )
+            kept = np.isfinite(self.sd)
+            log_p = CoefficientPrior(self.mean[kept], self.sd[kept]).log_density(theta[:, kept])
             return log_p + sum(prior.log_density(theta[:, place]) for place, prior in self.others)
         z = (theta - self.mean) / self.sd
         level = -np.log(self.sd).sum()
@@ -158,11 +154,10 @@ class Posterior:
         self.places = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
         self.size = ends[-1]
         # the prior of an auxiliary number is its intercept's, the last of its own
-        self.singles = [
-            (place.stop - 1, number.prior)
-            for place, number in zip(self.places[self.linear :], self.auxiliary, strict=True)
-        ]
-        for place, priors in zip(self.places[self.linear :], self.slopes, strict=False):
+        further = self.places[self.linear :]
+        pairs = zip(further, self.auxiliary, strict=True)
+        self.singles = [(place.stop - 1, number.prior) for place, number in pairs]
+        for place, priors in zip(further, self.slopes, strict=False):
             self.singles += [(place.start + d, prior) for d, prior in enumerate(priors)]
         self._alike = _alike(self.rows) if self.family.alone_derivatives else None
 
@@ -171,16 +166,15 @@ class Posterior:
         offset = rows.offset[:, None] if np.ndim(rows.offset) else rows.offset
         blocks = (x[:, place] for place in self.places[: self.linear])
         others = self.auxiliaries(x)
-        for k, design in enumerate(rows.designs):
-            if design is not None:
-                eta = design.features @ x[:, self.places[self.linear + k]].T
-                others[k] = eta + as_column(design.offset)
+        for k, its in enumerate(rows.designs):
+            if its is not None:
+                others[k] = its.features @ x[:, self.places[self.linear + k]].T + as_column(its.offset)
         return [rows.features @ block.T + offset for block in blocks] + others
 
     def predictors_each(self, rows: Rows, x: np.ndarray) -> list[np.ndarray]:
         """Of rows as `take` gives them each at its row of x (n, P): K arrays (n,)."""
-        designs = [Design(rows.features, rows.offset)] * self.linear + list(rows.designs)
-        designs += [None] * (len(self.places) - len(designs))  # type: ignore[list-item]
+        further = rows.designs or (None,) * len(self.auxiliary)
+        designs = (*[Design(rows.features, rows.offset)] * self.linear, *further)
         return [
             x[:, place.start]
             if design is None
@@ -348,8 +342,7 @@ class Posterior:
             slope[at] = whole.sum() if columns is None else whole @ columns
             for k in range(j, len(p)):
                 row_curvature = np.broadcast_to(rows.weights * curvatures[j][k], (n,))
-                part = _between(columns, row_curvature, self._columns(rows, k))
-                curvature[at, self.places[k]] = part
+                curvature[at, self.places[k]] = _between(columns, row_curvature, self._columns(rows, k))
         return Expansion(x, value, slope, curvature)
 
     def prior_at(self, x: np.ndarray) -> Expansion:
