@@ -27,7 +27,10 @@ ALLOWED = {
     ("experiments/config/overrides.py", "compile"),
     ("experiments/config/plugins.py", "import_module"),  # the code of an option that a class registers
     ("families/domains.py", "import_module"),  # the family of a model that a package brings
+    ("families/one_function.py", "exec"),  # what JAX traced of a package's likelihood, written out
+    ("families/one_function.py", "compile"),
     ("experiments/models/compiled_families.py", "exec"),  # a tuple as long as a family has predictors
+    ("experiments/models/compiled_families.py", "eval"),  # a typer with a function's own parameters
     (
         "experiments/models/compiled_families.py",
         "import_module",

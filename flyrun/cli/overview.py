@@ -58,7 +58,7 @@ def overview() -> str:
     """The text of `flyrun --help`."""
     blocks = [
         _HEAD,
-        _rows("Verbs", {verb(name).in_brief: verb(name).summary for name in VERBS}, 40),
+        _rows("Verbs", {verb(name).in_brief: verb(name).summary for name in VERBS}, 44),
         _rows("Choices (GROUP=OPTION)", {group: ", ".join(options(group)) for group in SHOWN}, 12),
         _KEYS + _rows("Flags", FLAGS, 29),
     ]
