@@ -32,7 +32,7 @@ _COMMAND = re.compile(r"(\.venv/bin/)?(flyrun|make) \S")
 _PLACEHOLDER = re.compile(r"(?<![A-Za-z])(?!HEAD)[A-Z]{3,}|…|\.\.\.")
 #: a plug-in's, and those of files that a page has the reader write or fetch
 _OF_THE_READER = re.compile(
-    r"barker|plain_walk|flipped|arena[ _]mine|--config-dir|(hce_gap_pce|moldata).csv|fit \w+\.csv|--model list"
+    r"barker|plain_walk|flipped|arena[ _]mine|--config-dir|(hce_gap_pce|moldata)|fit \w+\.csv|--model list"
 )
 
 

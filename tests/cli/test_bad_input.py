@@ -123,7 +123,7 @@ CALLS = {
     UAI: "a.uai: cannot be read (No such file",
     EDGES: "a.csv: cannot be read (No such file",
     "report {tmp}": "no such run",
-    "table firefly_table2": "choose from firefly_table1",
+    "table firefly_table2": "published tables: firefly_table1",
     "publish nothing": "no such run",
     "compare {tmp} {tmp}": "is neither a run nor a table",
     "check mnist": "did you mean mnist_logreg?",

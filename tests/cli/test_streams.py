@@ -74,6 +74,6 @@ def test_a_dumb_terminal_gets_lines():
 
 
 def test_update_from_a_wheel_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr("flyrun.cli.verbs.check.in_checkout", lambda: False)
+    monkeypatch.setattr("flyrun.ground.paths.in_checkout", lambda: False)
     assert main(["check", "toy_flymc", "--update"]) == 2
     assert "add --values FOLDER" in capsys.readouterr().err

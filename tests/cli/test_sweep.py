@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +34,7 @@ def jobs(monkeypatch, tmp_path):
         run_dir.mkdir(parents=True)
         lines = [f"mnist_logreg,{arm.name},2,2,{100 + len(found)},1.5," for arm in found[-1].arms]
         (run_dir / "table.csv").write_text("\n".join([COLUMNS, *lines, ""]))
+        return SimpleNamespace(complete=True)
 
     monkeypatch.setattr("flyrun.experiments.runner.launch.run", run)
     monkeypatch.setattr("flyrun.experiments.report.build.build", build)

@@ -102,6 +102,7 @@ def test_publish_copies_what_the_report_shows(results, capsys):
     assert "6 files" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 @pytest.mark.figures
 def test_figures_are_written_as_pdf_where_asked_for(results, tmp_path, capsys):
     """The same run gives the same file; published without, those of before go."""

@@ -50,7 +50,7 @@ def compared(site, *words):
     return {row["metric"]: row for row in rows}, done.stdout
 
 
-@pytest.mark.thorough(but="HEAD~1")
+@pytest.mark.thorough
 @pytest.mark.parametrize("commit", ["HEAD~1", "HEAD"])
 def test_two_commits_of_a_package(site, commit):
     """The package that the run's sampler is from is meant; the commit that made the run makes it again."""
@@ -73,6 +73,7 @@ def test_flyruns_own_commit_where_that_is_asked_for(site):
     assert set(rows) >= {"queries_per_iter"}
 
 
+@pytest.mark.thorough
 def test_a_package_in_no_checkout_and_one_that_fails_there_are_one_line(site, tmp_path):
     lost = tmp_path / "site"
     shutil.copytree(site, lost, ignore=shutil.ignore_patterns(".git"))

@@ -82,6 +82,7 @@ def _pseudo(theta, lit):
     return np.log(np.expm1(-np.logaddexp(0.0, -eta) - log_b)).sum()
 
 
+@pytest.mark.thorough
 def test_nearly_all_terms_of_both_values_decide_as_all_do_and_a_rule_with_the_bounds_twice_does_not():
     assert _wrong(_both(0.0)) == 0.0
     one_batch = _both(0.5, batch=34)  # of 36 dark data or so

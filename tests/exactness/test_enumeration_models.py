@@ -139,6 +139,7 @@ def test_the_joint_summed_over_brightness_is_the_posterior(name):
         assert np.logaddexp.reduce(joint) == pytest.approx(log_density(full, theta)[0], abs=1e-12)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ROWS)
 def test_negative_control_a_kappa_1_percent_too_small_is_no_posterior(name):
     """Where the likelihood bends most, the joint's sum is the bound, which is above it."""

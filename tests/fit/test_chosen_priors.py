@@ -46,6 +46,7 @@ def regression(frame, of_slope, of_sigma):
     return log_p, axes
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("typed", "of_slope", "of_sigma"),
     [
@@ -81,6 +82,7 @@ def test_a_typed_prior_is_that_of_scipy(typed, of_slope, of_sigma):
         assert np.abs((usual - mean) / sd)[1:].max() > 0.12
 
 
+@pytest.mark.thorough
 def test_priors_of_a_parameters_columns_are_per_unit():
     frame = numbers(40)
     model = ["y ~ x", "sigma ~ x"]

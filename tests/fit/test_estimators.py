@@ -131,7 +131,7 @@ def test_mistakes_are_value_errors(table):
     x, targets = table
     for estimator, target, said in (
         (FlyrunClassifier("logistics"), "logistic", "did you mean logistic"),
-        (FlyrunRegressor("logistic"), "gaussian", "choose from beta, gamma, gaussian"),
+        (FlyrunRegressor("logistic"), "gaussian", "choose from beta, exponential, gamma"),
         (FlyrunClassifier("logistic"), "softmax", "has 3 values, ill, well and worse"),
         (FlyrunRegressor("poisson"), "gaussian", "whole numbers"),
         (FlyrunRegressor(priors={"agee": "normal(0, 1)"}), "gaussian", "did you mean age"),

@@ -110,6 +110,7 @@ def test_the_posterior_is_that_of_quadrature():
     assert np.abs((summary["mean"] - broken) / sd).max() > 0.5
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", [name for name in TARGETS if name != "student_t"])  # which runs HMC anyhow
 def test_weighted_draws_are_those_of_hmc(name):
     post = posterior(name, n=200)

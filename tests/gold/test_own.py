@@ -39,6 +39,7 @@ def own(tmp_path_factory):
     return folder, lines
 
 
+@pytest.mark.thorough
 def test_it_is_certified_and_found_by_its_settings(own):
     folder, lines = own
     assert sum(line.startswith("holds") for line in lines) == 4
@@ -77,6 +78,7 @@ def test_a_chain_on_another_posterior_is_noticed_and_nothing_is_written(tmp_path
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_a_file_that_has_changed_has_no_reference(tmp_path):
     rng = np.random.default_rng(1)
     path = tmp_path / "data.npz"

@@ -71,7 +71,7 @@ def sent(site, **variables):
     return python(site, "-m", "flyrun", "experiment=mixed", *variables.pop("words", ()), **variables)
 
 
-@pytest.mark.thorough(but="workers=1")
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words", [["executor.workers=1"], ["executor.workers=2"], ["executor=dask"]], ids=",".join
 )
@@ -98,6 +98,7 @@ def test_a_switch_as_a_package_is_imported_is_its_samplers_alone(site):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_a_switch_in_prepare_is_refused_in_a_line(copy, site):
     source = (site / "flyrun_wide.py").read_text().replace('    worker: ClassVar[str] = "jax64"\n', "")
     late = "def prepare(arm, folder):\n" + "".join(f"    {line}\n" for line in SWITCH.splitlines() if line)

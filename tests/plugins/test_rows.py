@@ -51,6 +51,7 @@ def copy():
         yield made
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("target", "model"), [("y", "label_noise"), ("c", "softplus_counts")])
 def test_a_fit_takes_it(copy, site, target, model):
     done = copy.flyrun(site, "fit", "t.csv", f"{target} ~ x", "--model", model, "--name", model)
@@ -68,6 +69,7 @@ def test_a_fit_takes_it(copy, site, target, model):
     assert "--exp" in refused.stderr
 
 
+@pytest.mark.thorough
 def test_arms_on_a_table_and_bounds_that_there_are_none_of(copy, site):
     table = ["dataset=table", "dataset.path=t.csv", "dataset.target=c", "dataset.drop=[y]"]
     arm = [

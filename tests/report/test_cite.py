@@ -1,5 +1,6 @@
 """`flyrun cite`: each work that an option, an experiment or a data set names has its one entry."""
 
+import functools
 import re
 
 import pytest
@@ -17,6 +18,7 @@ from tests.stored import write_run
 ROOT = conf_dir().parent
 
 
+@functools.cache
 def texts():
     """Who -> what it says that it is from: options, experiments, data."""
     found = {f"{group}={name}": cite.source(group, name) for group in ARM_GROUPS for name in SCHEMAS[group]}

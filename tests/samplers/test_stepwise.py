@@ -46,6 +46,7 @@ def test_queries_are_a_pass_a_step_and_the_start_s(arm, tmp_path):
     assert method.density.queries == 31 * method.n_data
 
 
+@pytest.mark.thorough(but="plain_walk")
 def test_it_is_proven_and_a_batch_of_draws_is_the_posterior_s(choice, monkeypatch, tmp_path):
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path))
     monkeypatch.setattr(prove, "STARTS", 1_000)

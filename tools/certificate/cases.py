@@ -69,6 +69,7 @@ def _made(
     level = -3.0 if kind == "few" else 0.3
     levels = _LEVELS if one.target in ("ordered", "classes") else 0
     trials = rng.integers(1, 9, n) if one.target == "successes" else np.ones(n, int)
+    own = one.auxiliary(levels, 1.0)
     aux: list[float] = []
     if one.target == "ordered":
         aux = [-level, 0.0]
@@ -76,10 +77,11 @@ def _made(
         aux = [{"exact": -6.0}.get(kind, -0.5) if one.link == "identity" else np.log(2.0), np.log(4.0)]
         if one.link == "log" and kind == "exact":
             aux[0] = np.log(1e3)
+        if one.link == "log" and own and own[0].name == "sigma":  # a noise, and no precision
+            aux[0] = -6.0 if kind == "exact" else -0.5
     predictors = [eta + (0.0 if one.target == "ordered" else level)]
     for k in range(1, one.linear(levels)):
         predictors.append(size * columns @ rng.standard_normal(columns.shape[1]) + k * level)
-    own = one.auxiliary(levels, 1.0)
     y = np.asarray(one.draw(rng, trials, [*predictors, *aux[: len(own)]]), float)
     if kind == "outliers":
         _outliers(one, columns, y, rng)

@@ -272,6 +272,7 @@ VERB.takes(
     metavar="FORMULA",
     type=str,
     nargs="*",
+    default=[],
     help="as 'died ~ age * C(sex) + bs(dose, df=4)'; of other parameters, as 'sigma ~ age'",
 )
 _takes("--target", "COLUMN", "column to explain by all others, or by --features")

@@ -83,7 +83,7 @@ def own_folder(results_dir: str | Path) -> Path:
 
 def own_of(cell: Path) -> Path:
     """The same, by the folder of a cell of one of these runs."""
-    return own_folder(cell.absolute().parents[4])
+    return own_folder([*cell.absolute().parents][:5][-1])
 
 
 def digest(cell: Path) -> str:
