@@ -185,7 +185,7 @@ def family(name: str) -> Family:
 
 
 #: files that hold no family
-_SHARED = {"censoring", "domains", "family", "one_function", "options", "prior_densities", "zeros"}
+_SHARED = {"censoring", "domains", "family", "one_function", "options", "prior_densities", "rising", "zeros"}
 
 
 @functools.cache

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flyrun.families import domains, gamma, poisson
+from flyrun.families import domains, gamma, poisson, rising
 from flyrun.families.family import Auxiliary, Derivatives, Family
 from flyrun.families.prior_densities import LogNormal
-from flyrun.ground.numerics.special import Numbers, digamma, log_gamma, sigmoid, softplus, trigamma
+from flyrun.ground.numerics.special import Numbers, sigmoid, softplus
 
 
 def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
@@ -31,15 +31,12 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
 
 def alone(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
     """The part without η."""
-    phi = np.exp(a[0])
-    return log_gamma(y + phi) - log_gamma(phi) - y * a[0]
+    return rising.log_ratio(y, a[0]) - y * a[0]
 
 
 def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Derivatives:
     """Of that part, by log φ."""
-    phi = np.exp(a[0])
-    rise = phi * (digamma(y + phi) - digamma(phi))
-    return (rise - y,), ((-rise - phi**2 * (trigamma(y + phi) - trigamma(phi)),),)
+    return (rising.slope(y, a[0]) - y,), ((-rising.second(y, a[0]),),)
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:

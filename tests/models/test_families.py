@@ -1,10 +1,13 @@
 """Families of regression models: derivatives against differences, densities against SciPy's."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import expit, ndtr
+from scipy.special import expit, gammaln, ndtr
 
+from flyrun.families import rising
 from flyrun.families.family import family, names
 from flyrun.families.prior_densities import (
     HalfNormal,
@@ -198,3 +201,18 @@ def test_no_shape_is_too_far_out_for_a_draw(name, recwarn):
     assert np.isfinite(drawn).all()
     assert drawn[2:] == pytest.approx(np.exp(5.0), rel=0.5)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("log_m", [-30.0, 0.0, 4.6, 4.7, 12.0, 37.0, 80.0])
+def test_a_ratio_of_gammas_keeps_its_digits(log_m):
+    """Beside the product that it is; two logs of gammas, the control, lose theirs from m = 1e12 on."""
+    y, at, small = np.array([0.0, 1.0, 4.0, 30.0]), np.full(4, log_m), math.exp(-log_m)
+    terms = [np.arange(n) * small for n in y]  # k/m of each factor m + k
+    whole = np.array([n * log_m + np.log1p(k).sum() for n, k in zip(y, terms, strict=True)])
+    assert rising.log_ratio(y, at) == pytest.approx(whole, rel=1e-13, abs=1e-12)
+    slopes = [(1.0 / (1.0 + k)).sum() for k in terms]
+    assert rising.slope(y, at) == pytest.approx(slopes, rel=1e-9, abs=1e-9)
+    seconds = [(k / (1.0 + k) ** 2).sum() for k in terms]
+    assert rising.second(y, at) == pytest.approx(seconds, rel=1e-6, abs=1e-9)
+    naive = gammaln(y + math.exp(log_m)) - gammaln(math.exp(log_m))
+    assert (log_m < 28.0) == bool(np.abs(naive - whole).max() < 1e-3)
