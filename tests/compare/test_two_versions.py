@@ -64,7 +64,7 @@ def test_two_commits_of_a_package(site, commit):
     assert not (site / "results").exists()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_flyruns_own_commit_where_that_is_asked_for(site):
     try:
         rows, _ = compared(site, "--against", "HEAD", "--package", "flyrun")

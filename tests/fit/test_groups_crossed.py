@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import kstest
 
 from flyrun.families.family import family
+from flyrun.families.prior_densities import HalfT
 from flyrun.fitting import mode, weighted_draws
 from flyrun.fitting.groups import draw, scales
 from flyrun.fitting.groups.crossed import CrossedPosterior, OverGrid
@@ -148,6 +149,7 @@ def test_effects_of_both_factors_are_those_of_the_rows() -> None:
 
 
 GROUPS, ROWS, EVEN = 6, 24, 100
+NARROW = scales.Priors(sd=HalfT(3.0, 0.5))
 
 
 def ranks(sets: int) -> np.ndarray:
@@ -157,13 +159,14 @@ def ranks(sets: int) -> np.ndarray:
     found, starts, levels = [], np.arange(GROUPS) * (ROWS // GROUPS), np.arange(ROWS) % (LEVELS + 1)
     for k in range(sets):
         rng = np.random.default_rng(9_000 + k)
-        sds = scales._SCALE * np.abs(rng.standard_t(scales._FREEDOM, 2))
+        sds = NARROW.sd.scale * np.abs(rng.standard_t(NARROW.sd.dof, 2))
         intercept = rng.standard_normal(1)
         own, other = rng.normal(0.0, sds[0], GROUPS), rng.normal(0.0, sds[1], LEVELS + 1)
         eta = intercept + own[np.arange(ROWS) // (ROWS // GROUPS)] + other[levels]
         rows = Rows(np.ones((ROWS, 1)), np.asarray(family("logistic").draw(rng, 1, [eta]), float))
         prior = CoefficientPrior(np.zeros(1), np.ones(1))
-        posterior = CrossedPosterior(family("logistic"), rows, prior, starts=starts, crossed=levels)
+        both = {"of_scales": NARROW, "of_crossed": NARROW}
+        posterior = CrossedPosterior(family("logistic"), rows, prior, starts=starts, crossed=levels, **both)
         one = draw.draw(posterior, k).weighted
         x = one.x[rng.choice(len(one.x), EVEN, p=one.weights)]
         values = np.hstack([x, posterior.effects_at(x, k)[..., 0]])
@@ -176,7 +179,6 @@ def ranks(sets: int) -> np.ndarray:
 @pytest.mark.parametrize("sets", [8, pytest.param(200, marks=pytest.mark.slow)])
 def test_truths_rank_evenly_among_draws(sets: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulation-based calibration, of sds that few nodes integrate, by few draws."""
-    monkeypatch.setattr(scales, "_SCALE", 0.5)
     for name, value in {"DRAWS": 240, "ENOUGH": EVEN, "WANTED": EVEN}.items():
         monkeypatch.setattr(weighted_draws, name, value)
     whole, narrow = ranks(sets)

@@ -374,8 +374,17 @@ def unweighted(made, rng, width=1.0):
     return rng.multivariate_normal(at, shape, OF_SET), np.full(OF_SET, 1.0 / OF_SET)
 
 
+#: half a minute of calibration together with each other
+LONG = {name for name in names() if name.startswith("hurdle")} | {
+    "tweedie",
+    "zero_inflated_negative_binomial",
+}
+
+
 @pytest.mark.thorough(but=("gaussian", "logistic"))
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in names()]
+)
 def test_what_fit_gives_is_calibrated(name):
     """Simulation-based calibration (Talts et al. 2018), 300 sets of 40 rows, of a hurdle's of 160."""
     rows = 4 * ROWS if name.startswith("hurdle") else ROWS  # zeros say nothing of the coefficients

@@ -116,7 +116,7 @@ def test_what_can_have_none_is_refused(tmp_path, words, name, text):
         build.build_own(words, folder=tmp_path, name=name)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_packages_posterior_has_one_and_its_own_arena(tmp_path):
     """From an empty folder: gold of an experiment of a person's own on a package's data and likelihood."""
     site = tmp_path / "site"

@@ -192,7 +192,7 @@ def draws(site, results):
     return found
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_sweep_of_a_packages_key_on_dask_is_killed_and_goes_on(site):
     """By SIGKILL of all of it; then it is the same, bit for bit, as one that nobody broke."""
     length = ["protocol.iterations=6000", "protocol.burn_in=100", "protocol.seeds=1"]

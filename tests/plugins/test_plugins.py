@@ -221,7 +221,7 @@ def test_none_takes_the_place_of_flyruns_own(copy, site):
         done = copy.flyrun(site, *words)
         assert "sampler=hmc: is flyrun's own, and the package flyrun-barker brings another" in done.stderr
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert copy.flyrun(site, "prove", "hmc.x").stderr.count("no sampler, model or prior has this name") == 1
+    assert copy.flyrun(site, "prove", "hmc.x").stderr.count("no choice that is proven has this name") == 1
 
 
 MOMENTS = """

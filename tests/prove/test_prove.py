@@ -221,7 +221,7 @@ def test_chains_too_short_to_tell_prove_nothing(plug_in, monkeypatch):
 @pytest.mark.thorough
 def test_a_plug_in_is_exact_once_its_class_says_so_and_its_proof_has_passed(plug_in, monkeypatch):
     """A plug-in's word taken for proof: tables say unknown until one has passed, and no where it says no."""
-    arm = SimpleNamespace(sampler=Made(), model=None, prior=None)
+    arm = SimpleNamespace(sampler=Made(), choices=lambda: {"sampler": Made()})
     before = proofs.judged(arm, Facts("Made"))
     assert before.exact is None
     assert proofs.judged(arm, Facts("Made", exact=False)).exact is False

@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import runner_fakes as fakes
@@ -60,7 +61,7 @@ def fake_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("flyrun.experiments.runner.launch.default_prepare", fakes.prepare)
     monkeypatch.setattr(
         "flyrun.experiments.report.build.build",
-        lambda folder, console: print("a table", end="") if console else 0,
+        lambda folder, console: print("a table" if console else "", end="") or SimpleNamespace(complete=True),
     )
     return ["experiment=mnist_logreg", "protocol=smoke", "executor.workers=1", "protocol.seeds=1"]
 

@@ -95,10 +95,10 @@ def sampled(pair: Pair, seed: int = 0) -> dict[str, Any]:
         elif pair.family == "poisson":
             numpyro.sample("y", dist.Poisson(jnp.exp(eta)), obs=y.astype(int))
         elif pair.family == "negative_binomial":
-            phi = gamma("phi", 1.0, 0.5)
+            phi = numpyro.sample("phi", dist.LogNormal(2.0, 3.0))
             numpyro.sample("y", dist.NegativeBinomial2(jnp.exp(eta), phi), obs=y.astype(int))
         elif pair.family == "gamma":
-            shape = gamma("shape", 1.0, 0.5)
+            shape = numpyro.sample("shape", dist.LogNormal(2.0, 4.0))
             numpyro.sample("y", dist.Gamma(shape, shape * jnp.exp(-eta)), obs=y)
         elif pair.family == "gaussian":
             numpyro.sample("y", dist.Normal(eta, gamma("sigma", 1.0, 1.0)), obs=(y - centre) / scale)

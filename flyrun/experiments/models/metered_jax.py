@@ -28,11 +28,8 @@ except ModuleNotFoundError as error:
 from flyrun.experiments.config.arm import Arm
 from flyrun.experiments.models import passes
 from flyrun.experiments.models.features import pulled
-from flyrun.experiments.models.logistic import Logistic
 from flyrun.experiments.models.problem import Problem, log_priors, value_and_score
 from flyrun.experiments.models.shard_prior import priors_of
-from flyrun.experiments.models.softmax import Softmax
-from flyrun.experiments.models.student_t import StudentT
 
 
 class JaxPosterior:
@@ -43,7 +40,8 @@ class JaxPosterior:
         self.n_params, self.n_data = len(problem.coordinates), len(problem.features.rows)
         #: what was read: passes over all rows; rows of batches; of the latter 2^31 before it is drained
         self.read = jax.new_ref(jnp.zeros(2, jnp.int32))
-        written = _WRITTEN_OUT.get(type(problem.model))
+        kind = type(problem.model)
+        written = _WRITTEN_OUT.get(f"{kind.__module__}.{kind.__name__}")
         evaluate = self._outside if written is None else self._written_out(written)
 
         @jax.custom_vjp
@@ -155,23 +153,28 @@ class JaxPosterior:
         return log_likelihoods
 
 
-def _logistic(model: Logistic, eta: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _logistic(model, eta: jax.Array) -> tuple[jax.Array, jax.Array]:
     """eta (1, N): the sum of log L_n, and its slopes by eta."""
     small = jnp.exp(-jnp.abs(eta))
     value = jnp.sum(jnp.minimum(eta, 0.0) - jnp.log1p(small))
     return value, jnp.where(eta > 0, small, 1.0) / (1.0 + small)
 
 
-def _student_t(model: StudentT, eta: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _student_t(model, eta: jax.Array) -> tuple[jax.Array, jax.Array]:
     r = (jnp.asarray(model.target, jnp.float32) - eta) / model.scale
     value = r.size * model.log_peak - 0.5 * (model.nu + 1.0) * jnp.sum(jnp.log1p(r * r / model.nu))
     return value, (model.nu + 1.0) * r / ((model.nu + r * r) * model.scale)
 
 
-def _softmax(model: Softmax, eta: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _softmax(model, eta: jax.Array) -> tuple[jax.Array, jax.Array]:
     hot = jax.nn.one_hot(model.labels, model.n_predictors, axis=0)
     top = jax.nn.logsumexp(eta, axis=0)
     return jnp.sum(hot * eta) - jnp.sum(top), hot - jnp.exp(eta - top)
 
 
-_WRITTEN_OUT: dict[type, Callable] = {Logistic: _logistic, Softmax: _softmax, StudentT: _student_t}
+#: by the type of a model's likelihood: named, for what is imported here outdates every cell as it is edited
+_WRITTEN_OUT = {
+    "flyrun.experiments.models.logistic.Logistic": _logistic,
+    "flyrun.experiments.models.softmax.Softmax": _softmax,
+    "flyrun.experiments.models.student_t.StudentT": _student_t,
+}
