@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from flyrun.experiments.report.build import SECTIONS, Page, build, load
+from flyrun.experiments.report.colours import styles_of
 from flyrun.experiments.report.section import shown
 from flyrun.experiments.report.sections import functionals
 from flyrun.experiments.runner import store
@@ -140,3 +141,12 @@ def test_variables_of_a_graph_have_no_pass_over_rows(tmp_path):
     (arm,) = load(root).arms
     assert arm.done == arm.wanted
     assert not {"first_correlation", "early_correlation"} & vars(arm.cells[0]).keys()
+
+
+@pytest.mark.figures
+def test_the_axis_of_costs_is_named_by_what_it_measures(run):
+    """And by no arm, whose names loop inside."""
+    for cost, name in (("visits", "data visited"), ("queries", "likelihood queries")):
+        done = load(run).done
+        figure = functionals._FIGURES[f"functionals_{cost}"](done, styles_of(done), "title")
+        assert [axis.get_xlabel() for axis in figure.axes if axis.get_xlabel()] == [name]

@@ -207,9 +207,9 @@ def _against(cost: str, name: str, caption: str) -> Plot:
         for axis, functional in zip(panels, names, strict=True):
             about = [arm for arm in arms if functional in arm.cells[0].functionals]
             truth = about[0].fact(f"known_{functional}")
-            for name, (arm, values) in _lines(about, functional, truth, cost).items():
+            for label, (arm, values) in _lines(about, functional, truth, cost).items():
                 spent = common(arm, f"spent_{cost}", f"spent_{cost}")[1].mean(axis=0)
-                band(axis, spent, values, styles[arm.name], name, positive=True)
+                band(axis, spent, values, styles[arm.name], label, positive=True)
             if known(truth):
                 axis.axhline(truth, color="grey", linewidth=0.8, linestyle=":", label="the truth")
             axis.set(xscale="log", yscale="log", ylabel=functional.replace("_", " "))
