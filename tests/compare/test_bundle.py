@@ -53,6 +53,7 @@ def again(archive, results, *words):
     return main(["run", str(archive), f"--results-dir={results}", "--workers=1", *words])
 
 
+@pytest.mark.thorough
 def test_the_same_code_on_the_same_machine_gives_the_same_bits(packed, results, capsys):
     assert again(packed, results) == 0
     assert "toy_rerun: 2 exact" in capsys.readouterr().out

@@ -89,7 +89,7 @@ def test_an_experiment_s_arm_by_its_name_and_what_is_refused():
         flyrun.posterior("hogwild_ising")
 
 
-@pytest.mark.thorough(but=("logistic", "negative"))
+@pytest.mark.thorough(but="negative")
 @pytest.mark.parametrize("model", MODELS)
 def test_jax_is_given_the_same_and_counts_inside_compiled_loops(model, tmp_path):
     jax = pytest.importorskip("jax")

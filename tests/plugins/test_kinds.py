@@ -132,6 +132,7 @@ TWICE = Metric("twice_done", "2 × seeds", lambda run, arm: 2.0 * arm.done, "of 
 '''
 
 
+@pytest.mark.thorough
 def test_a_bound_a_metric_and_an_experiment_come_from_a_package(copy, site):
     (site / "flyrun_more.py").write_text(MORE)
     install(

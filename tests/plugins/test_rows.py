@@ -51,7 +51,7 @@ def copy():
         yield made
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("target", "model"), [("y", "label_noise"), ("c", "softplus_counts")])
 def test_a_fit_takes_it(copy, site, target, model):
     done = copy.flyrun(site, "fit", "t.csv", f"{target} ~ x", "--model", model, "--name", model)
