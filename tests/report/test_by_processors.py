@@ -36,6 +36,7 @@ def test_bias_is_in_percent_of_the_right_value_and_of_lockstep_alone():
     assert line.get_ydata() == pytest.approx([-0.5, -25.0])
     assert faults(figure) == []
     assert by_processors.bias(run(strips(2, 0.398), late), None) is None
+    assert by_processors.bias(run(strips(2, 0.398), strips(2, 0.3)), None) is None  # one place
 
 
 def test_perplexity_stands_at_its_critical_path():
@@ -54,7 +55,10 @@ def test_perplexity_stands_at_its_critical_path():
 
 def test_time_a_site_is_by_threads_and_of_right_chains_alone():
     def timed(threads, sites, at, exact=True):
-        sampler, facts = {"name": "chromatic", "threads": threads}, {"n_params": sites, "exact": exact}
+        sampler, facts = (
+            {"name": "chromatic", "threads": threads},
+            {"updates_per_round": sites, "exact": exact},
+        )
         return arm(f"{threads}_{sites}_{exact}", sampler, facts, [{"us_per_site": at}] * 2)
 
     arms = [timed(2, 400, 0.9), timed(1, 400, 0.09), timed(2, 10**6, 0.018), timed(1, 10**6, 0.03)]

@@ -24,7 +24,7 @@ def bias(run: Run, run_dir: Path) -> Any:
         serial = arm.setting("sampler", "name") == "chromatic" and arm.exact is True
         if arm.has("correlation") and known(arm.fact_mean("right_correlation")) and (lockstep or serial):
             lines.setdefault(arm.setting("model", "beta"), []).append(arm)
-    if not any(len(arms) > 1 for arms in lines.values()):
+    if not any(len({_processors(arm) for arm in arms}) > 1 for arms in lines.values()):
         return None
     figure, (axis,) = grid((6.4, 3.2))
     axis.axhline(0.0, color=INK, linewidth=0.8, linestyle=":")
@@ -110,8 +110,8 @@ def a_site(run: Run, run_dir: Path) -> Any:
         return None
     figure, (axis,) = grid((6.4, 3.2))
     for (threads, arms), colour in zip(sorted(lines.items()), (BLUE, ORANGE, GREEN), strict=False):
-        arms = sorted(arms, key=lambda arm: arm.fact("n_params"))
-        sites = [arm.fact("n_params") for arm in arms]
+        arms = sorted(arms, key=lambda arm: arm.fact("updates_per_round"))
+        sites = [arm.fact("updates_per_round") for arm in arms]
         spent = np.array([(arm.each("us_per_site").mean(), arm.each("us_per_site").std()) for arm in arms])
         mean, sd = 1000.0 * spent.T
         label = f"{threads} thread{'s' * (threads > 1)}"
