@@ -60,9 +60,8 @@ def test_it_is_proven_and_a_batch_of_draws_is_the_posterior_s(choice, monkeypatc
     assert not [line for line in lines if line.startswith("FAILED")], lines
 
 
+@pytest.mark.parametrize("choice", ["plain_walk"], indirect=True)
 def test_what_reads_past_the_meter_is_found(arm, choice, tmp_path):
-    if choice.name == "jax_langevin":
-        pytest.skip("one language is enough: the rows that it is shown are the same")
     method = prepare(arm, tmp_path)
     assert prove._past_the_meter(arm, tmp_path, method, "few").passed
 

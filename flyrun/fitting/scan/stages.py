@@ -22,7 +22,6 @@ from flyrun.fitting.scan.pilot import Table
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.rows_to_come import LEAST_DRAWS, rows_to_come
 from flyrun.fitting.scan.second_order import Centre
-from flyrun.fitting.table_posterior import coefficient_prior
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
 from flyrun.ground.schema import quoted
@@ -98,7 +97,7 @@ class Scan(Table):
         levels = len(encoding.values)
         rows = pilot_rows.rows_of(pilot, encoding, self.given)
         self.parts, self.chance = encoding.parts, pilot.chance
-        prior = coefficient_prior(family, levels, self._priors(encoding.layout))
+        prior = table_posterior.coefficient_prior(family, levels, self._priors(encoding.layout))
         # about a peaked prior's mode rows that matter would seem small
         start = Posterior(family, rows, CoefficientPrior(prior.mean, prior.sd), levels)
         at, likelihood = mode.find(start)
@@ -234,7 +233,7 @@ class Scan(Table):
         whole = tree(list(parts))
         layout, scales, exact = self._exact(family, encoding, whole)
         levels = len(encoding.values)
-        prior = coefficient_prior(family, levels, self._priors(layout))
+        prior = table_posterior.coefficient_prior(family, levels, self._priors(layout))
         summed = row_weights.together(centres, parts)
         core = whole.core(family.intercept)
         pilots = row_weights.surrogate(family, levels, prior, summed, core, parts=self.parts)
@@ -267,7 +266,7 @@ class Scan(Table):
         whole: Products = tree(list(parts))
         self.rows_read += whole.rows + whole.dropped
         layout, scales, exact = self._exact(family, encoding, whole)
-        prior = coefficient_prior(family, 0, self._priors(layout))
+        prior = table_posterior.coefficient_prior(family, 0, self._priors(layout))
         nothing = np.zeros(len(layout.names) + 1)
         summed = Expansion(nothing, 0.0, nothing, np.zeros((len(nothing), len(nothing))))
         empty = Rows(np.empty((0, len(layout.names))), np.empty(0))
@@ -318,7 +317,7 @@ class Scan(Table):
         whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, ends, ())
         layout, _, exact = self._exact(family, encoding, whole)
         rows = pilot_rows.rows_of(sample, exact, self.given)
-        prior = coefficient_prior(family, levels, self._priors(layout))
+        prior = table_posterior.coefficient_prior(family, levels, self._priors(layout))
         with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
             draws = weighted_draws.fit(Posterior(family, rows, prior, levels), self.seed)
         size = len(draws.x.T)
