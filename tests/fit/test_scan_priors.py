@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting import mode, table_posterior, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior
-from flyrun.fitting.scan import row_weights, stages
+from flyrun.fitting.scan import row_weights
 from tests.fit.test_scan import all_rows, scan, table, write
 
 pytest.importorskip("pyarrow")
@@ -56,7 +56,7 @@ def apart(found, post):
 def test_draws_are_of_the_posterior_under_the_prior(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(row_weights, "DRAWS", DRAWS)
     monkeypatch.setattr(row_weights, "_BY_CHAINS", DRAWS // 2)
-    monkeypatch.setattr(stages, "coefficient_prior", lambda one, levels, told: prior(kind, 6))
+    monkeypatch.setattr(table_posterior, "coefficient_prior", lambda one, levels, told: prior(kind, 6))
     columns = table(np.random.default_rng(3), 2_000, rare=12)
     made = scan(write(tmp_path / "shards", columns))
     assert made.scans == 1
