@@ -175,6 +175,7 @@ raise SystemExit(main(["info", "barker"]))
 """
 
 
+@pytest.mark.thorough
 def test_names_of_the_last_version_are_served_with_a_warning(copy, tmp_path):
     site = plug_in(tmp_path, as_of_the_last_version(EXAMPLE.read_text()))
     done = copy.run(site, WARNED)

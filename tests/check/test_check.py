@@ -121,6 +121,7 @@ def test_another_size_is_not_compared(folder, monkeypatch, capsys):
     assert "nothing is stored of it" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_another_revision_is_compared_on_this_machine(found, tmp_path, capsys, monkeypatch):
     """Two revisions cannot be told apart by values of another processor: both run here, bit for bit."""
 

@@ -12,6 +12,7 @@ from flyrun.experiments.samplers.method import prepare
 DATA = ["dataset=tall", "dataset.n_data=4000", "model=logistic", "prior=gaussian", "prior.scale=10"]
 
 
+@pytest.mark.thorough
 def test_it_prints_every_method_and_how_to_choose_the_first(capsys):
     assert main(["plan", "breast_cancer"]) == 0
     said = capsys.readouterr().out
@@ -37,7 +38,7 @@ def test_what_is_wrong_is_said_in_one_line(words, match, capsys):
     assert "\n" not in said
 
 
-@pytest.mark.thorough
+@pytest.mark.slow  # runs every method of the plan
 def test_what_it_expects_is_what_runs_measure(tmp_path):
     """Within 15 %: data drawn for a test and acceptance, and a Zig-Zag's looks, of 4,000 rows."""
     problem = bind(arm_of(DATA), tmp_path, needs_map=True)

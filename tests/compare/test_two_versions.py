@@ -51,7 +51,7 @@ def compared(site, *words):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("commit", ["HEAD~1", "HEAD"])
+@pytest.mark.parametrize("commit", [pytest.param("HEAD~1", marks=pytest.mark.slow), "HEAD"])
 def test_two_commits_of_a_package(site, commit):
     """The package that the run's sampler is from is meant; the commit that made the run makes it again."""
     before = (site / "flyrun_barker.py").read_text()

@@ -80,6 +80,7 @@ def test_a_changed_dataset_leaves_no_trace_in_the_next_load(rows, config, fresh_
     np.testing.assert_array_equal(data.load(config()).features, rows.features)
 
 
+@pytest.mark.thorough
 def test_limit_keeps_the_first_rows(rows, config, fresh_cache):
     some = data.load(config(limit=100))
     np.testing.assert_array_equal(some.features, rows.features[:100])

@@ -76,7 +76,7 @@ WHERE = [
 ]
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but="0.0-1e-06")
 @pytest.mark.parametrize(("offset", "noise", "n_data"), WHERE)
 def test_the_constant_between_two_levels_has_digits_or_is_refused(offset, noise, n_data):
     """Two levels whose difference decides where a chain goes: a thousandth off exact rationals at most."""

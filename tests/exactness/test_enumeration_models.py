@@ -127,7 +127,7 @@ def _cases(problem):
     return itertools.product(_bounds(problem), _thetas(problem[-1]))
 
 
-@pytest.mark.thorough(but="softmax]")
+@pytest.mark.thorough(but="probit]")
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_joint_summed_over_brightness_is_the_posterior(name):
     problem = PROBLEMS[name]
@@ -157,7 +157,7 @@ def test_negative_control_a_kappa_1_percent_too_small_is_no_posterior(name):
     assert off[0.99] > 1e-7
 
 
-@pytest.mark.thorough(but="softmax]")
+@pytest.mark.thorough(but="probit]")
 @pytest.mark.parametrize("name", sorted(PROBLEMS.keys() - {"softmax, whole numbers"}))
 def test_gradients_kept_and_proposed_are_those_of_the_density(name):
     problem = PROBLEMS[name]
@@ -196,7 +196,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.thorough(but="softmax-")
+@pytest.mark.thorough(but="probit-")
 @pytest.mark.parametrize("make", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_brightness_kernels_leave_their_conditional_invariant(name, make, monkeypatch):

@@ -74,9 +74,18 @@ TARGETS = {
 }
 
 
+LONG = [("label_noise", "local"), ("known_noise", "local")]  # compile for 8 s each, as softplus counts do
+
+
 @pytest.mark.thorough(but="label_noise-map")
-@pytest.mark.parametrize("bound", TARGETS)
-@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize(
+    ("name", "bound"),
+    [
+        pytest.param(name, bound, marks=[pytest.mark.slow] if (name, bound) in LONG else [])
+        for name in LIKELIHOODS
+        for bound in TARGETS
+    ],
+)
 def test_chain_has_the_exact_moments(name, bound):
     problem = toy(name)
     target = TARGETS[bound](problem)

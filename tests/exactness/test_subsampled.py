@@ -123,7 +123,7 @@ def _wrong(rule, numbers):
     return np.mean([not trial.accepted for trial in trials]), np.mean([trial.n_read for trial in trials])
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("bound", get_args(get_type_hints(Confidence)["bound"]))
 def test_a_bound_errs_no_more_often_than_it_says(bound):
     wrong, n_read = _wrong(confidence(1_000, 50, 2.0, 0.1, bound), TWO_POINTS)

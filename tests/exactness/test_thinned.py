@@ -55,7 +55,7 @@ def _score(draws):
     return np.abs(z_scores(draws.theta, PROBLEM)).max()
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("name", "order", "kind"), CASES)
 def test_moments_are_the_posteriors_and_two_queries_a_candidate(name, order, kind):
     rule = _rule(name, order, kind)

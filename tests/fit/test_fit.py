@@ -98,9 +98,10 @@ def test_what_scripts_are_told(tmp_path, monkeypatch, capsys, refused):
     assert printed.err.startswith("flyrun: error: ")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("name", "chains"), [("breast_cancer", False), ("breast_cancer", True), ("wine", True)]
+    ("name", "chains"),
+    [("breast_cancer", False), ("breast_cancer", True), pytest.param("wine", True, marks=pytest.mark.slow)],
 )
 def test_classifications_as_their_references(name, chains, tmp_path, monkeypatch, capsys):
     if chains and name == "breast_cancer":  # wine's weights have a heavy tail

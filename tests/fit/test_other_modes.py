@@ -114,7 +114,7 @@ def test_estimators_and_python_answer_the_same():
     assert one.draws_[:, 0].std() > 5.0
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_scan_answers_the_same(tmp_path, capsys):
     pytest.importorskip("pyarrow")
     frame = table(60, [9.0, -7.0]).sample(frac=1.0, random_state=1)

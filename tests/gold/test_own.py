@@ -65,6 +65,7 @@ def test_draws_grow_until_the_floors_are_low(tmp_path):
     assert max(gold.floors) <= build.MOST_FLOOR
 
 
+@pytest.mark.thorough
 def test_a_chain_on_another_posterior_is_noticed_and_nothing_is_written(tmp_path, monkeypatch):
     """The broken twin: the exact chain's prior is another."""
     exact, lines = build._exact_chain, []

@@ -168,7 +168,7 @@ def test_q_auto_proposes_as_many_as_are_expected_to_be_bright(tmp_path):
     assert proposed.mean() == pytest.approx(q * (12_214 - draws["bright"].mean()), rel=0.1)
 
 
-@pytest.mark.thorough(but="mnist")
+@pytest.mark.thorough
 @pytest.mark.parametrize("experiment", ["mnist_logreg", "cifar_softmax", "opv_robust"])
 def test_the_curvature_at_the_map_is_the_gradients_change(experiment, tmp_path):
     words = [f"experiment={experiment}", "only=map_tuned", "dataset.limit=400", "model.scale=0.3"]

@@ -73,7 +73,13 @@ def sent(site, **variables):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "words", [["executor.workers=1"], ["executor.workers=2"], ["executor=dask"]], ids=",".join
+    "words",
+    [
+        pytest.param(["executor.workers=1"], marks=pytest.mark.slow),
+        ["executor.workers=2"],
+        pytest.param(["executor=dask"], marks=pytest.mark.slow),
+    ],
+    ids=",".join,
 )
 def test_kinds_of_worker_never_share_a_process(site, words):
     done = sent(site, words=words)
@@ -81,6 +87,7 @@ def test_kinds_of_worker_never_share_a_process(site, words):
     assert states(site) == {(arm, f"seed={s}"): True for arm in ("wide", "narrow") for s in (0, 1)}
 
 
+@pytest.mark.thorough
 def test_without_kinds_the_same_run_fails(site):
     """The broken twin: cells of one process, of which one has switched JAX."""
     source = (site / "flyrun_wide.py").read_text()

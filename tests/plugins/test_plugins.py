@@ -145,6 +145,7 @@ def test_an_edit_of_what_it_imports_of_flyrun_changes_its_digest(site, tmp_path)
     assert found[0] != found[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("entry", "text"),
     [

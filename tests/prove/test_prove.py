@@ -122,7 +122,7 @@ def outcome(fault, monkeypatch, iterations=500):
     return prove.prove(Made(fault=fault), iterations, lines.append), lines
 
 
-@pytest.mark.thorough(but="cold")
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("fault", "failed"),
     [

@@ -24,6 +24,7 @@ def job(folder, **settings):
     return fakes.make_job(folder, executor=Dask(**settings))
 
 
+@pytest.mark.thorough
 def test_two_workers_one_of_which_is_killed(tmp_path, unbroken, screen, monkeypatch):
     monkeypatch.setenv("FAKE_SLEEP", "0.002")
     monkeypatch.setenv("FAKE_AWAKE", str(tmp_path / "awake"))

@@ -101,7 +101,14 @@ BIG = (
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("words", ["sampler=hmc bound=local", "sampler=independence", "sampler=prefetching"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("sampler=hmc bound=local", marks=pytest.mark.slow),
+        "sampler=independence",
+        "sampler=prefetching",
+    ],
+)
 def test_a_curvature_without_digits_is_one_line_with_a_remedy_that_works(tmp_path, monkeypatch, words):
     """Columns at 1e10 beside an intercept, as they are: there is no matrix to factor."""
     monkeypatch.chdir(tmp_path)

@@ -71,7 +71,7 @@ KINDS = {
 }
 
 
-@pytest.mark.thorough(but="implicit")
+@pytest.mark.thorough
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_report_marks_chains_that_light_nothing_and_no_others(tmp_path, monkeypatch, kind, broken):

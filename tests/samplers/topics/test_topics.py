@@ -134,6 +134,7 @@ def filtered(runs=400, **options):
     return np.mean(ratios), np.std(ratios) / np.sqrt(runs), state, method
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("moves", [0, 4])
 def test_a_filter_estimates_the_evidence_without_bias(moves):
     mean, error, state, method = filtered(moves=moves)
