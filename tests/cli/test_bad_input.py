@@ -67,6 +67,9 @@ CALLS = {
     "dataset=mixture model=mixture sampler=random_walk bound=none acceptance=confidence protocol=smoke": (
         "model=mixture has no bounds on what Taylor polynomials leave out; choose acceptance=exact"
     ),
+    "dataset=mixture model=mixture sampler=surrogate_transition protocol=smoke": (
+        "choose sampler=pcn acceptance=exact"
+    ),
     f"{MNIST} model=normal": "is not for dataset=mnist_7v9; choose dataset=gaussian_toy",
     f"{MNIST} bound=map": "bound=map and brightness=none do not go together",
     f"{MNIST} sampler=gibbs": "sampler=gibbs and model=logistic do not fit",

@@ -49,7 +49,9 @@ class Reading(Acceptance):
             return super().unfit(arm)
         lacks = f"model={arm.model.name} has no bounds on what Taylor polynomials leave out"
         if not orders:
-            return f"acceptance={self.name}: {lacks}; choose acceptance=exact"
+            # a method that suggests another rule needs the expansion
+            sampler = "" if "acceptance=exact" in arm.sampler.suggests else "sampler=pcn "
+            return f"acceptance={self.name}: {lacks}; choose {sampler}acceptance=exact"
         least = type(self).__dataclass_fields__["order"].metadata["range"].at_least
         fitting = listing((f"acceptance.order={order}" for order in orders if order >= least), "or")
         return f"acceptance.order={self.order}: {lacks} at that order; choose {fitting}"
