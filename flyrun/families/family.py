@@ -28,7 +28,7 @@ from flyrun.ground.numerics.special import Numbers
 from flyrun.ground.schema import SCHEMAS, Choice
 
 #: the scale on which coefficients add up; of "own" the family says the mean
-Link = Literal["identity", "log", "logit", "probit", "own"]
+Link = Literal["identity", "log", "logit", "probit", "cloglog", "cauchit", "own"]
 Derivatives = tuple[tuple[Numbers, ...], tuple[tuple[Numbers, ...], ...]]
 
 
@@ -178,14 +178,26 @@ def names() -> list[str]:
 
 
 def family(name: str) -> Family:
-    """The family of flyrun/families/<name>.py, or another package's. ConfigError where that cannot be one."""
+    """The family of flyrun/families/<name>.py, or another package's; of links.py, as binomial(cloglog).
+
+    ConfigError where that cannot be one.
+    """
+    name, _, link = name.removesuffix(")").partition("(")
+    if link:
+        return importlib.import_module("flyrun.families.links").linked(family(name), link)
     if name not in _files() and name in SCHEMAS["model"]:
         return SCHEMAS["model"][name].family()  # type: ignore[attr-defined]
     return importlib.import_module(f"flyrun.families.{name}").FAMILY
 
 
 #: files that hold no family
-_SHARED = {"censoring", "domains", "family", "one_function", "options", "prior_densities", "rising", "zeros"}
+_SHARED = {"censoring", "domains", "family", "links", "one_function", "options", "prior_densities"}
+_SHARED |= {"rising", "zeros"}
+
+
+def with_link(name: str, link: str | None) -> str:
+    """What `family` takes for a family of this name with this link; None for its own."""
+    return f"{name}({link})" if link else name
 
 
 @functools.cache

@@ -224,7 +224,12 @@ _PRIOR = Metric("prior", "prior", text=lambda row: str(row.get("prior", "")))
 _PRIOR_DATA = Metric("prior_data", "prior and data", text=lambda row: str(row.get("prior_data") or NOTHING))
 _RATIOS = [
     Metric(name, head, text=_ratio(name))
-    for name, head in (("odds_ratio", "odds ratio"), ("rate_ratio", "rate ratio"), ("ratio", "ratio"))
+    for name, head in (
+        ("odds_ratio", "odds ratio"),
+        ("rate_ratio", "rate ratio"),
+        ("hazard_ratio", "hazard ratio"),
+        ("ratio", "ratio"),
+    )
 ]
 _SHOWN = [*_COLUMNS[:4], *_RATIOS, _COLUMNS[-1], *_COLUMNS[4:-1], _PRIOR, _PRIOR_DATA]
 _LEVEL = Metric("level", "group", text=lambda row: str(row["level"]))

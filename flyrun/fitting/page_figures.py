@@ -16,6 +16,8 @@ UNITS = {
     "log": "logs of the target's mean",
     "logit": "log odds",
     "probit": "units of the probit scale",
+    "cloglog": "logs of hazards",
+    "cauchit": "units of the cauchit scale",
     "own": "units of the linear predictor",
 }
 _MOST = 40  # coefficients that are drawn

@@ -32,6 +32,7 @@ def fit(
     target: str | Sequence[str] | Mapping[str, str],
     *,
     model: str | None = None,
+    link: str | None = None,
     priors: Mapping[str, str] | None = None,
     prior_scale: float = Request.prior_scale,
     budget: float = 600.0,
@@ -44,7 +45,8 @@ def fit(
 
     data: a frame of pandas, polars or Arrow, or a file's name. target: the column to explain, or a formula,
     as "died ~ age * C(sex) + (1 | clinic)"; several, the target's first, explain further parameters, as
-    ["y ~ x", "sigma ~ x"] or {"y": "x", "sigma": "x"}. model: by the target, if not given.
+    ["y ~ x", "sigma ~ x"] or {"y": "x", "sigma": "x"}. model: by the target, if not given;
+    link: another than its own, as "cloglog".
     priors: by term, as {"age": "normal(0, 1)"}, per unit of its column. prior_scale: sd of the other
     coefficients' priors, per sd of a column. budget: seconds for chains, where weighted draws do not serve.
     name: of the folder in results_dir/runs that keeps draws and report; without one they go as the Fit goes.
@@ -70,6 +72,7 @@ def fit(
             file,
             target,
             model=model,
+            link=link,
             table=settings,
             prior_scale=prior_scale,
             priors=tuple(typed_prior(term, prior) for term, prior in (priors or {}).items()),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flyrun.families.family import Family, family
+from flyrun.families.family import Family, family, with_link
 from flyrun.families.options import for_tables
 from flyrun.fitting import chosen_priors, lines, parameters, priors, ratios, table_posterior
 from flyrun.fitting.groups import grouped_table
@@ -102,9 +102,9 @@ def table_of_priors(request: Request, layout: Layout, posterior: Posterior) -> l
 
 
 def model_of(request: Request, task: str) -> str:
-    """The model that was asked for, or else the usual one of a task."""
+    """The model that was asked for, or else the usual one of a task, with the link that was."""
     usual = "gaussian" if request.groups and task == "regression" else for_tables(task)[0]
-    return request.model_asked or usual
+    return with_link(request.model_asked or usual, request.link)
 
 
 def settings(request: Request, table: Table, model_family: Family) -> dict[str, Any]:

@@ -8,10 +8,11 @@ import numpy as np
 from flyrun.ground.errors import ConfigError
 from flyrun.tables.layout import Layout
 
-_OF_LINKS = {"logit": "odds_ratio", "log": "rate_ratio"}
+_OF_LINKS = {"logit": "odds_ratio", "log": "rate_ratio", "cloglog": "hazard_ratio"}
 _NO_LOGS = {
     "identity": "differences of the target",
     "probit": "on the probit scale",
+    "cauchit": "on the cauchit scale",
     "own": "on the model's own scale",
 }
 

@@ -86,6 +86,7 @@ class Request:
     file: str
     target: str
     model: str | None = None
+    link: str | None = None
     table: dict[str, Any] = field(default_factory=dict)
     prior_scale: float = 2.5
     priors: tuple[Typed, ...] = ()

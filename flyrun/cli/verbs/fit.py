@@ -106,6 +106,7 @@ def parse(arguments: Sequence[str]) -> Request:
     same = (
         "file",
         "model",
+        "link",
         "prior_scale",
         "budget",
         "name",
@@ -283,6 +284,7 @@ _takes(
     type=_model,
     offers=lambda _: for_tables(),
 )
+_takes("--link", "LINK", "of chances: logit (default), probit, cloglog or cauchit")
 _takes("--offset", "COLUMN", "column that is added to the linear predictor as it is")
 _takes("--exposure", "COLUMN", "column whose log is the offset, as person-years")
 _takes("--trials", "COLUMN", "column of how many trials the target counts the successes")

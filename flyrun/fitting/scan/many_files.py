@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from flyrun.families.family import Family, family
+from flyrun.families.family import Family, family, with_link
 from flyrun.fitting import engine, identified, level_fits, lines, ratios, stored
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
@@ -215,7 +215,8 @@ def _model(request: Request, table: TypedTable, y: np.ndarray) -> tuple[str, Fam
                 "--model poisson of counts or --model gaussian of numbers"
             )
         model = "logistic"
-    task, model_family = schema("model", model).task, family(model)  # type: ignore[attr-defined]
+    task = schema("model", model).task  # type: ignore[attr-defined]
+    model_family = family(with_link(model, request.link))
     if request.exp:
         ratios.name_of(model_family.link, request.target)
     _refuse_beside(request, table, model_family)
