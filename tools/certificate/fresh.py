@@ -13,7 +13,6 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -125,14 +124,16 @@ def row_of(number: int, seed: int, only: list[str]) -> dict[str, Any]:
 
 def _judged(asked: question.Question, made: engine.Answer, known: tempered.Settled) -> dict[str, Any]:
     """How far an answer is from a reference, and what follows of it."""
-    truth = _numbers(own_scales(asked.posterior, known.x, asked.layout).values())
+    above_0 = {number.name for number in asked.posterior.auxiliary if number.scale == "log"}
+    truth = _numbers(own_scales(asked.posterior, known.x, asked.layout), above_0)
     if made.weighted:
-        whole = _numbers(draws for name, draws in made.weighted.items() if name not in ("log_weight", "sign"))
+        whole = _numbers(made.weighted, above_0)
         weights = np.exp(made.weighted["log_weight"] - made.weighted["log_weight"].max())
         mean = np.average(whole, axis=0, weights=weights)
         sd = np.sqrt(np.average((whole - mean) ** 2, axis=0, weights=weights))
     else:
-        even = _numbers(draws.reshape(-1, *draws.shape[2:]) for draws in made.even.values())
+        flat = {name: draws.reshape(-1, *draws.shape[2:]) for name, draws in made.even.items()}
+        even = _numbers(flat, above_0)
         mean, sd = even.mean(axis=0), even.std(axis=0)
     off = float((np.abs(mean - truth.mean(axis=0)) / truth.std(axis=0)).max())
     wide = float(np.abs(np.log(sd / truth.std(axis=0))).max())
@@ -142,9 +143,15 @@ def _judged(asked: question.Question, made: engine.Answer, known: tempered.Settl
     return {"outcome": outcome, "off": off, "wide": wide, "error": known.error}
 
 
-def _numbers(draws: Iterable[np.ndarray]) -> np.ndarray:
-    """(S, P) of draws (S, …) by name."""
-    return np.column_stack([each.reshape(len(each), -1) for each in draws])
+def _numbers(draws: dict[str, np.ndarray], above_0: set[str]) -> np.ndarray:
+    """(S, P) of draws (S, …) by name; of numbers above 0 the logs, for few draws decide moments of a tail."""
+    return np.column_stack(
+        [
+            (np.log(each) if name in above_0 else each).reshape(len(each), -1)
+            for name, each in draws.items()
+            if name not in ("log_weight", "sign")
+        ]
+    )
 
 
 def main() -> int:

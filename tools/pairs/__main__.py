@@ -98,15 +98,14 @@ def held(off: float, ratio: float) -> bool:
     return off <= OFF and abs(ratio - 1.0) <= RATIO
 
 
-def row_of(pair: Pair, reference: dict[str, Any] | None, folder: Path) -> dict[str, Any]:
-    """A row of the table."""
-    fit, n = fitted(pair, folder), len(pair.frame())
+def row_of(table: str, family: str, n: int, fit: Fit, reference: dict[str, Any] | None) -> dict[str, Any]:
+    """A row of the page, of a table of n rows."""
     k_hat = re.search(r"k̂ (-?[\d.]+)", fit.how)
     effective = re.search(r"([\d,]+) (?:effective|independent)", fit.how)
     off, ratio = apart(fit, reference) if reference else (math.nan, math.nan)
     return {
-        "table": pair.table,
-        "family": pair.family,
+        "table": table,
+        "family": family,
         "rows": n,
         "parameters": len(fit.mean),
         "way": fit.way,
@@ -128,22 +127,6 @@ def page(table: pd.DataFrame) -> str:
     compared = [row for row in rows if not math.isnan(row["off"])]
     off = [row for row in compared if not held(row["off"], row["sd_ratio"])]
     ways = {way: sum(row["way"] == way for row in rows) for way in (_WEIGHTS, _CLOSED, _CHAINS)}
-    about = environment.describe()
-    cells = [
-        [
-            row["table"],
-            row["family"],
-            f"{row['rows']:,}",
-            str(row["parameters"]),
-            row["way"] if row["agreed"] else f"{row['way']}, not agreed",
-            *(
-                _cell(row[key])
-                for key in ("k_hat", "effective", "seconds", "off", "sd_ratio", "reference_ess")
-            ),
-        ]
-        for row in rows
-    ]
-    header = ("", "family", "rows", "parameters", "answered by", *_FIGURES.values())
     words = f"""\
 {len(rows)} pairs of a table, which scikit-learn or statsmodels has, and a family. `flyrun fit` had its
 defaults. By weights: {ways[_WEIGHTS]}; in closed form: {ways[_CLOSED]}; by chains: {ways[_CHAINS]}. The
@@ -156,26 +139,36 @@ reading and the report, not the imports. "Effective draws": of weights (Σw)²/�
 ESS. A reference without ESS is statsmodels' maximum likelihood estimate with its standard errors, of
 {" and ".join(BY_LIKELIHOOD)}, which is too long for NUTS."""
     told = [f"- Chains: {_named(row)}, because {row['why']}." for row in rows if row["way"] == _CHAINS]
-    told += [
-        f"- Off: {_named(row)}, mean {row['off']:.3f} sd, sd ratio {row['sd_ratio']:.3f}. {_chance(row)}"
-        for row in off
-    ]
+    told += [line_of(row) for row in off]
     if missing := [_named(row) for row in rows if math.isnan(row["off"])]:
         told.append(f"- Not compared: {', '.join(missing)}.")
-    made = f"{about['cpu']}, {os.cpu_count()} cores, shared with other work; flyrun {about['flyrun']}, commit"
-    lines = [
-        "# Real tables: `flyrun fit` against NUTS",
-        "",
-        words,
-        "",
-        markdown(View("Pairs", header, tuple(map(tuple, cells)))).strip(),
-        "",
-        *told,
-        "",
-        f"{made} {(about.get('commit') or 'unknown')[:10]}; {datetime.now(UTC):%Y-%m-%d}.",
-        "",
+    return whole("Real tables: `flyrun fit` against NUTS", words, "Pairs", rows, told)
+
+
+def whole(title: str, words: str, caption: str, rows: list[dict[str, Any]], told: list[str]) -> str:
+    """A page: words, a row each, lines about some of them, and where it was made."""
+    cells = [
+        (
+            row["table"],
+            row["family"],
+            f"{row['rows']:,}",
+            str(row["parameters"]),
+            row["way"] if row["agreed"] else f"{row['way']}, not agreed",
+            *map(_cell, (row[key] for key in _FIGURES)),
+        )
+        for row in rows
     ]
-    return "\n".join(lines)
+    header = ("", "family", "rows", "parameters", "answered by", *_FIGURES.values())
+    about = environment.describe()
+    made = f"{about['cpu']}, {os.cpu_count()} cores, shared with other work; flyrun {about['flyrun']}, commit"
+    made += f" {(about.get('commit') or 'unknown')[:10]}; {datetime.now(UTC):%Y-%m-%d}."
+    view = markdown(View(caption, header, tuple(cells))).strip()
+    return "\n".join([f"# {title}", "", words, "", view, "", *told, "", made, ""])
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """How far a row is off, and how far chance alone may put it."""
+    return f"- Off: {_named(row)}, mean {row['off']:.3f} sd, sd ratio {row['sd_ratio']:.3f}. {_chance(row)}"
 
 
 def _chance(row: dict[str, Any]) -> str:
@@ -212,7 +205,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for one in PAIRS:
             if not asked.only or one.table in asked.only:
-                row = row_of(one, references.get(one.name), Path(folder))
+                fit = fitted(one, Path(folder))
+                row = row_of(one.table, one.family, len(one.frame()), fit, references.get(one.name))
                 rows[one.table, one.family] = row
                 said = f"{row['way']}, {row['effective']:,.0f} effective, {row['seconds']:.1f} s"
                 print(f"{one.name}: {said}, off {row['off']:.3f}, sd {row['sd_ratio']:.3f}", flush=True)

@@ -1,0 +1,150 @@
+"""Posteriors of all tables by the second implementation, into results/reference/truth/moments.json.
+
+    python -m tools.truth.reference [NAME …]
+
+Small and hard tables: NumPyro's NUTS. Tables of 10⁶ rows: Sobol' points about the mode that Newton's method
+finds, moved to its mean and covariance and weighted by all rows (importance sampling). Kept: means and sds of
+slopes and intercept on the columns' own scales and of the numbers that are sampled, R-hat, effective draws.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tools.truth.tables import LONG, TABLES, Table
+
+STORED = Path(__file__).parents[2] / "results" / "reference" / "truth" / "moments.json"
+CHAINS, DRAWS = 4, 4_000
+POINTS = 256
+_BLOCK = 100_000  # rows
+
+
+def stored() -> dict[str, dict[str, Any]]:
+    """All references that there are, by the table's name."""
+    return json.loads(STORED.read_text("utf-8")) if STORED.exists() else {}
+
+
+def sampled(table: Table, seed: int = 0) -> dict[str, Any]:
+    """By NUTS."""
+    import jax
+    import numpyro.infer
+    from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+
+    from tools.truth import second
+
+    its, shift, unit = second.data(table)
+    size = its.x.shape[1] + len(second.NUMBERS[table.family])
+
+    def potential(x: Any) -> Any:
+        return -second.of_rows(table.family, its, x) - second.log_prior(table.family, x)
+
+    start = jax.random.normal(jax.random.PRNGKey(seed + 1), (CHAINS, size)) * 0.3
+    kernel = numpyro.infer.NUTS(potential_fn=potential, target_accept_prob=0.95, dense_mass=True)
+    run = numpyro.infer.MCMC(
+        kernel, num_warmup=DRAWS // 2, num_samples=DRAWS, num_chains=CHAINS, chain_method="vectorized",
+        progress_bar=False,
+    )  # fmt: skip
+    run.run(jax.random.PRNGKey(seed), init_params=start)
+    x = np.asarray(run.get_samples(group_by_chain=True))
+    diverging = int(np.asarray(run.get_extra_fields(group_by_chain=True)["diverging"]).sum())
+    found = _own_scale(table, x, shift, unit)
+    return {
+        "by": "NUTS",
+        "ess": float(min(np.min(effective_sample_size(one)) for one in found.values())),
+        "rhat": float(max(np.max(split_gelman_rubin(one)) for one in found.values())),
+        "diverging": diverging,
+        "mean": {name: float(one.mean()) for name, one in found.items()},
+        "sd": {name: float(one.std()) for name, one in found.items()},
+    }
+
+
+def weighted(table: Table) -> dict[str, Any]:
+    """By weights of all rows."""
+    import jax
+    import jax.numpy as jnp
+    from scipy.stats import norm, qmc
+
+    from tools.truth import second
+
+    its, shift, unit = second.data(table)
+    family, n = table.family, len(its.y)
+
+    def of_block(block: Any, x: Any) -> Any:
+        return second.of_rows(family, block, x)
+
+    blocks = [second.Data(*(one[first : first + _BLOCK] for one in its[:3]), *its[3:])
+              for first in range(0, n, _BLOCK)]  # fmt: skip
+    # what is of values counts once
+    blocks = [one._replace(rows=its.rows * (k == 0)) for k, one in enumerate(blocks)]
+    value, second_order = jax.jit(of_block), jax.jit(jax.hessian(of_block, argnums=1))
+    slope = jax.jit(jax.grad(of_block, argnums=1))
+    of_prior = jax.grad(lambda x: second.log_prior(family, x))
+
+    def of_all(function: Any, x: Any) -> np.ndarray:
+        return np.sum([np.asarray(function(block, x)) for block in blocks], axis=0)
+
+    x = jnp.zeros(its.x.shape[1] + len(second.NUMBERS[family]))
+    x = x.at[its.x.shape[1] - 1].set(table.level)
+    for _ in range(40):
+        rise = of_all(slope, x) + np.asarray(of_prior(x))
+        bent = -of_all(second_order, x) - np.asarray(jax.jacobian(of_prior)(x))
+        values, vectors = np.linalg.eigh(bent)
+        step = vectors @ ((vectors.T @ rise) / np.maximum(np.abs(values), 1.0))
+        x = x + step * min(1.0, 1.0 / np.abs(step).max())
+        if np.abs(step @ rise) < 1e-8:
+            break
+    else:
+        raise SystemExit(f"{table.name}: Newton's method did not end")
+    root = np.linalg.cholesky(np.linalg.inv(bent))
+    noise = norm.ppf(qmc.Sobol(len(x), seed=0).random(POINTS).clip(1e-9, 1.0 - 1e-9))
+    noise -= noise.mean(axis=0)
+    noise = noise @ np.linalg.inv(np.linalg.cholesky(np.cov(noise.T, bias=True))).T
+    points = np.asarray(x) + noise @ root.T
+    log_weight = np.array(
+        [of_all(value, p) + float(second.log_prior(family, p)) + 0.5 * z @ z
+         for p, z in zip(points, noise, strict=True)]
+    )  # fmt: skip
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    found = _own_scale(table, points, shift, unit)
+    mean = {name: float(weight @ one) for name, one in found.items()}
+    return {
+        "by": "weights",
+        "ess": float(1.0 / (weight**2).sum()),
+        "mean": mean,
+        "sd": {name: float(np.sqrt(weight @ (one - mean[name]) ** 2)) for name, one in found.items()},
+    }
+
+
+def _own_scale(table: Table, x: np.ndarray, shift: np.ndarray, unit: np.ndarray) -> dict[str, np.ndarray]:
+    """Draws (...) by term, per unit of the columns as they stand in the file, of draws x (..., P)."""
+    from tools.truth.second import NUMBERS
+
+    slopes = x[..., :3] / unit
+    terms = {name: slopes[..., d] for d, name in enumerate(("normal", "skew", "two"))}
+    terms["intercept"] = x[..., 3] - slopes @ shift
+    further = NUMBERS[table.family]
+    return terms | {f"{one.of} {one.name}": x[..., 4 + k] for k, one in enumerate(further)}
+
+
+def main() -> int:
+    """Those that are named, or all that are not there yet."""
+    named = sys.argv[1:]
+    for one in TABLES:
+        if one.name in named or (not named and one.name not in stored()):
+            found = (weighted if one.rows == LONG else sampled)(one)
+            STORED.parent.mkdir(parents=True, exist_ok=True)
+            half = STORED.with_suffix(".part")
+            kept = stored() | {one.name: found}
+            half.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", "utf-8")
+            half.replace(STORED)
+            told = {key: found.get(key) for key in ("ess", "rhat", "diverging")}
+            print(f"{one.name}: {told}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
