@@ -86,6 +86,22 @@ def test_nothing_of_it_is_loaded_before_it_is_used():
     assert "flyrun.extend" not in done.stdout.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("line", "loads"),
+    [
+        ("import flyrun_steps, flyrun_rows", False),
+        ("from flyrun.extend import Auxiliary, Dataset, Domain, Facts, Family, Method, OnData", False),
+        ("from flyrun.extend import bind", True),  # which a package needs within a function alone
+    ],
+)
+def test_every_command_imports_a_package_s_top_without_waiting(line, loads):
+    code = f"{line}\nimport sys; print(bool({{'numba', 'scipy.special', 'jax'}} & {{*sys.modules}}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "tests/plugins", capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == str(loads), done.stderr
+
+
 def test_a_number_of_ones_own_is_in_a_section(tmp_path):
     """The text's section on a stored cell: its meter's number comes to table.csv by one Metric."""
     from flyrun.experiments.report import summaries

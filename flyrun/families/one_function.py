@@ -3,8 +3,11 @@
 Written with jax.numpy, it has JAX's derivatives: value, slopes and second derivatives are traced once, for
 numbers, and written out as plain Python of numbers or arrays, which is a family as flyrun's others are. So
 all that takes a family takes it, and nothing calls JAX again. Written with NumPy, it brings `slope` and
-`curvature`.
+`curvature`. A package's module derives from RowLikelihood at its top, and every command imports it: SciPy,
+which families need, is imported where it is used.
 """
+
+from __future__ import annotations
 
 import functools
 import re
@@ -14,15 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 
 from flyrun.families import domains
-from flyrun.families.domains import Domain
-from flyrun.families.family import Auxiliary, Family, Link
 from flyrun.families.options import FamilyModel
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.numerics import special
-from flyrun.ground.numerics.special import Numbers
 
 if TYPE_CHECKING:  # JAX is not among what flyrun needs
     from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
+
+    from flyrun.families.domains import Domain
+    from flyrun.families.family import Auxiliary, Family, Link
+    from flyrun.ground.numerics.special import Numbers
 
 #: primitive of JAX -> the same of numbers or arrays; {0}, {1} and {2} stand for what it is applied to
 _WRITTEN = {
@@ -64,15 +67,18 @@ class RowLikelihood(FamilyModel):
 
     bounds: ClassVar[bool] = True
     one_mode: ClassVar[bool] = False
-    #: of the scale on which coefficients add up
-    link: ClassVar[Link] = "identity"
-    #: the target's, where it is not that of the task
-    domain: ClassVar[Domain | None] = None
     known: ClassVar[str] = ""
-    sampled: ClassVar[tuple[Auxiliary, ...]] = ()
-    log_likelihood: ClassVar[Callable[..., Numbers]]
     if TYPE_CHECKING:
+        link: ClassVar[Link]
+        domain: ClassVar[Domain | None]
+        sampled: ClassVar[tuple[Auxiliary, ...]]
+        log_likelihood: ClassVar[Callable[..., Numbers]]
         draw: ClassVar[Callable[..., Numbers]]
+    #: of the scale on which coefficients add up
+    link = "identity"
+    #: the target's, where it is not that of the task
+    domain = None
+    sampled = ()
 
     def __init_subclass__(cls) -> None:
         """What follows from what a class has."""
@@ -87,6 +93,8 @@ class RowLikelihood(FamilyModel):
     @functools.cache
     def family(cls) -> Family:
         """The family that the function stands for. ConfigError where it cannot be one."""
+        from flyrun.families.family import Family  # late, as above
+
         mean, given = getattr(cls, "mean", None), getattr(cls, "largest_curvature", None)
         if cls.log_likelihood.__module__ == "__main__":
             raise ConfigError(
@@ -204,6 +212,8 @@ def _traced(cls: _Class) -> _Functions:
         f"def log_density(y, trials, p):\n{lines}    return {log_l}\n\n"
         f"def derivatives(y, trials, p):\n{more}    return ({', '.join(results[:k])},), ({curvatures})\n"
     )
+    from flyrun.ground.numerics import special  # late, as above
+
     return _compiled(cls, source, vars(special))
 
 
@@ -214,7 +224,7 @@ class _Writer:
         self.model = model
         self.names: dict[str, str] = {}  # of what is written
 
-    def of(self, traced: "ClosedJaxpr", arguments: list[str]) -> tuple[str, list[str]]:
+    def of(self, traced: ClosedJaxpr, arguments: list[str]) -> tuple[str, list[str]]:
         """(lines of a function's body, what it returns)."""
         results = self._inlined(traced, arguments)
         # what depends on no argument has their shape all the same
@@ -226,12 +236,12 @@ class _Writer:
                 lines.append(f"    {name} = {written}\n")
         return "".join(reversed(lines)), results
 
-    def _inlined(self, traced: "ClosedJaxpr", given: list[str]) -> list[str]:
+    def _inlined(self, traced: ClosedJaxpr, given: list[str]) -> list[str]:
         jaxpr = traced.jaxpr
         names = dict(zip(jaxpr.invars, given, strict=True))
         names |= zip(jaxpr.constvars, map(self._number, traced.consts), strict=True)
 
-        def name(atom: "Var | Literal") -> str:
+        def name(atom: Var | Literal) -> str:
             return self._number(atom.val) if hasattr(atom, "val") else names[atom]
 
         for equation in jaxpr.eqns:
@@ -240,7 +250,7 @@ class _Writer:
             )
         return [*map(name, jaxpr.outvars)]
 
-    def _results(self, equation: "JaxprEqn", given: list[str]) -> list[str]:
+    def _results(self, equation: JaxprEqn, given: list[str]) -> list[str]:
         kind, params = equation.primitive.name, equation.params
         if any(variable.aval.shape for variable in equation.outvars):  # type: ignore[attr-defined]
             self._refuse(kind, "makes an array, where a row has numbers")

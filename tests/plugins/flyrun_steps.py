@@ -3,9 +3,14 @@
 [project.entry-points."flyrun.samplers"]: plain_walk = "flyrun_steps:PlainWalk".
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from flyrun.extend import Posterior, Sampler, Stepwise, option, setting
+from flyrun.extend import Sampler, Stepwise, option, setting
+
+if TYPE_CHECKING:  # it takes a second to import, for which the command line need not wait
+    from flyrun.extend import Posterior
 
 
 @option("sampler", "plain_walk")
@@ -22,12 +27,8 @@ class Walk(Stepwise):
 
     def first(self, rng, theta):
         density: Posterior = self.density
-        return {
-            "theta": theta,
-            "value": density.log_density(theta),
-            "step": self.config.step,
-            "accepted": 0.0,
-        }
+        value, step = density.log_density(theta), self.config.step
+        return {"theta": theta, "value": value, "step": step, "accepted": 0.0}
 
     def step(self, rng, state):
         theta = state["theta"] + state["step"] * rng.standard_normal(self.n_params)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flyrun.experiments.config.arm import Arm
-from flyrun.experiments.models.problem import bind
 from flyrun.experiments.samplers.method import Records, State
 from flyrun.experiments.samplers.on_data import OnData
 from flyrun.ground.numerics.state import generator, generator_state, seeded
@@ -30,6 +29,8 @@ class Stepwise(OnData):
     @classmethod
     def prepare(cls, arm: Arm, folder: Path) -> Self:
         """The method of an arm: data loaded, and what is needed fitted or recalled from folder."""
+        from flyrun.experiments.models.problem import bind  # late: Numba, as in on_data
+
         return cls(arm, bind(arm, folder, cls.needs_map or arm.protocol.init == "map"))
 
     @property

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special as scipys
-from scipy.special import erfcx, gammaln, log_ndtr, psi, zeta
+import scipy  # which loads scipy.special where it is first used: a package's module need not wait for it
 
 #: what works element by element: a number, or arrays that broadcast together
 Numbers = float | np.ndarray
@@ -19,17 +18,17 @@ def choose(condition: bool | np.ndarray, yes: Numbers, no: Numbers) -> Numbers:
 
 def log_gamma(x: Numbers) -> Numbers:
     """log Γ(x), x > 0."""
-    return gammaln(x)
+    return scipy.special.gammaln(x)
 
 
 def digamma(x: Numbers) -> Numbers:
     """ψ(x), the slope of log Γ, x > 0."""
-    return psi(x)
+    return scipy.special.psi(x)
 
 
 def trigamma(x: Numbers) -> Numbers:
     """ψ'(x), x > 0."""
-    return zeta(2.0, x)
+    return scipy.special.zeta(2.0, x)
 
 
 def softplus(x: Numbers) -> Numbers:
@@ -39,12 +38,12 @@ def softplus(x: Numbers) -> Numbers:
 
 def log_normal_cdf(x: Numbers) -> Numbers:
     """log Φ(x)."""
-    return log_ndtr(x)
+    return scipy.special.log_ndtr(x)
 
 
 def mills(x: Numbers) -> Numbers:
     """φ(x)/Φ(x), the slope of log Φ."""
-    return np.sqrt(2.0 / np.pi) / erfcx(-x / np.sqrt(2.0))
+    return np.sqrt(2.0 / np.pi) / scipy.special.erfcx(-x / np.sqrt(2.0))
 
 
 def sigmoid(x: Numbers) -> Numbers:
@@ -55,12 +54,12 @@ def sigmoid(x: Numbers) -> Numbers:
 
 def erf(x: Numbers) -> Numbers:
     """2/√π·∫₀ˣ e^(−t²) dt."""
-    return scipys.erf(x)
+    return scipy.special.erf(x)
 
 
 def erfc(x: Numbers) -> Numbers:
     """1 − erf(x)."""
-    return scipys.erfc(x)
+    return scipy.special.erfc(x)
 
 
 #: sds to which Wright's sum goes, and its step, in sds, where (1 + α)·j at the largest term is at least
@@ -106,7 +105,7 @@ class _Wright(NamedTuple):
         z, alpha, top = z[order], alpha[order], top[order]
         # of α large the term next to `top` may be thousands of nats away
         near = (np.maximum(top + away, 1.0) for away in (-1.0, 0.0, 1.0))
-        level = np.max([j * z - gammaln(j + 1.0) - gammaln(j * alpha) for j in near], axis=0)
+        level = np.max([j * z - log_gamma(j + 1.0) - log_gamma(j * alpha) for j in near], axis=0)
         where = where[order]
         sums = (z, alpha, all_slope[where], top, level, first[order], step[order], number[order])
         return cls(np.broadcast_shapes(*map(np.shape, given)), where, *sums)
@@ -117,7 +116,7 @@ class _Wright(NamedTuple):
             m = int(np.searchsorted(-self.number, -float(k)))
             j = self.first[:m] + k * self.step[:m]
             at = j * self.alpha[:m]
-            yield m, j, at, np.exp(j * self.z[:m] - gammaln(j + 1.0) - gammaln(at) - self.level[:m])
+            yield m, j, at, np.exp(j * self.z[:m] - log_gamma(j + 1.0) - log_gamma(at) - self.level[:m])
 
     def placed(self, values: np.ndarray) -> np.ndarray:
         """Values (n,) where they belong, else 0."""
@@ -141,10 +140,10 @@ def wright_moments(z: Numbers, alpha: Numbers, slope: Numbers) -> Moments:
     q = j(slope + αψ(jα)).
     """
     sums = _Wright.of(z, alpha, slope)
-    middle = sums.top * (sums.slope + sums.alpha * psi(sums.top * sums.alpha))
+    middle = sums.top * (sums.slope + sums.alpha * digamma(sums.top * sums.alpha))
     total = np.zeros((7, len(sums.z)))
     for m, j, at, term in sums.terms():
-        away, q = j - sums.top[:m], j * (sums.slope[:m] + sums.alpha[:m] * psi(at)) - middle[:m]
+        away, q = j - sums.top[:m], j * (sums.slope[:m] + sums.alpha[:m] * digamma(at)) - middle[:m]
         for k, value in enumerate((1.0, away, q, away * away, away * q, q * q, j * j * trigamma(at))):
             total[k, :m] += term * value
     by_j, by_q, of_j, both, of_q, of_psi = total[1:] / total[0]
