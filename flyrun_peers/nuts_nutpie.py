@@ -88,8 +88,8 @@ class _Chain:
 
     def _log_density(self) -> Any:
         def both(w: np.ndarray) -> tuple[float, np.ndarray]:
-            if self.over:
-                return np.nan, w  # nutpie's abort would wait for this thread and keep it from going on
+            if self.over:  # nutpie's abort waits for this thread, and an error ends in a panic: go on, free
+                return -0.5 * float(w @ w), -w
             value, slope = self.nuts.evaluate(jnp.asarray(w, jnp.float32))
             return float(value), np.asarray(slope, np.float64)
 
