@@ -1,8 +1,9 @@
-"""Targets that are not seen whole: a row says that its target is beyond y, or below it, or since when it was
-watched.
+"""Targets that are not seen whole: a row says that its target is beyond y, below it, or between y and another
+end, or between which ends a target must be for its row to be there.
 
-With S the family's survival function, a row's log L is log f(y) where it was seen, log S(y) beyond y, log of
-1 − S(y) below it, each less log S(entry) where it would not be there, had its target been below `entry`.
+With P(l < T ≤ u) = S(l) − S(u), S the family's survival function, a row's log L is log f(y) where it was
+seen, and log P of the two ends of what is known of it elsewhere, each less log P of the two ends between
+which it would be there.
 """
 
 from collections.abc import Sequence
@@ -13,33 +14,57 @@ import numpy as np
 from flyrun.families.family import Derivatives, Family
 from flyrun.ground.numerics.special import Numbers
 
-#: how a row's target is known: as it is, or that it is beyond y, or below y
-SEEN, BEYOND, BELOW = 0.0, 1.0, -1.0
+#: how a row's target is known: as it is, or that it is beyond y, below y, or between y and another end
+SEEN, BEYOND, BELOW, BETWEEN = 0.0, 1.0, -1.0, 2.0
+_NO_WIDTH = 1e-12  # of an interval, by its upper end: a float has no more digits
 
 
-def columns(kinds: np.ndarray | None, entry: np.ndarray | None, rows: int) -> np.ndarray:
-    """What a family of `censored` takes for trials, (N, 2): how each target is known, and its entry or −∞."""
-    kinds = np.full(rows, SEEN) if kinds is None else kinds
-    return np.stack([kinds, np.full(rows, -np.inf) if entry is None else entry], axis=1)
+def columns(
+    family: Family,
+    y: np.ndarray,
+    kinds: np.ndarray | None = None,
+    entry: np.ndarray | None = None,
+    high: np.ndarray | None = None,
+    most: np.ndarray | None = None,
+) -> np.ndarray:
+    """What a family of `censored` takes for trials, (N, 5), of targets y (N,): SEEN or not, the ends of what
+    is known of a target, and those between which its row would be there.
+
+    kinds: as above, by default SEEN, or BETWEEN where there is `high`, the upper end; such a row without a
+    width was seen, and of an event's 3 it has −2 for BETWEEN. entry, most: the least and the largest target.
+    """
+    usual = SEEN if high is None else BETWEEN
+    kinds = np.full(len(y), usual) if kinds is None else np.where(np.abs(kinds) == BETWEEN, BETWEEN, kinds)
+    first = np.full(len(y), -np.inf) if entry is None else entry
+    last = np.full(len(y), np.inf) if most is None else most
+    upper = y if high is None else high
+    if family.domain.whole:  # T > l and T ≤ u are of whole numbers; from `entry` on is T > the one before
+        y, first, last, upper = np.floor(y), np.ceil(first) - 1.0, np.floor(last), np.floor(upper)
+    kinds = np.where((kinds == BETWEEN) & (upper - y <= _NO_WIDTH * np.abs(upper)), SEEN, kinds)
+    low = np.select([kinds == BELOW], [np.full(len(y), -np.inf)], y)
+    end = np.select([kinds == BEYOND, kinds == BETWEEN], [np.full(len(y), np.inf), upper], y)
+    ends = [np.maximum(low, first), np.minimum(end, last), first, last]
+    for k in (0, 2):  # below all that there can be
+        ends[k] = np.where(
+            family.domain.holds(np.where(np.isfinite(ends[k]), ends[k], 1.0)), ends[k], -np.inf
+        )
+    return np.stack([np.where(kinds == SEEN, SEEN, BEYOND), *ends], axis=1)
 
 
 def censored(family: Family) -> Family:
-    """The family of such rows, whose trials are `columns`, (..., 2). It must have a survival function."""
-    survival, of_survival = family.log_survival, family.log_survival_derivatives
-    assert survival is not None
-    assert of_survival is not None
+    """The family of such rows, whose trials are `columns`, (..., 5). It must have a survival function."""
+    assert family.log_survival is not None
     assert family.alone_derivatives is None
 
     def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
         each, value = _Rows(y, trials, p), np.zeros(np.broadcast_shapes(*map(np.shape, (y, *p))))
-        for where, at, q in each.of_kind(SEEN):
+        for where, at, q in each.seen():
             value[where] = family.log_density(at, 1.0, q)
-        for where, at, q in each.of_kind(BEYOND):
-            value[where] = survival(at, q)
-        for where, at, q in each.of_kind(BELOW):
-            value[where] = np.log(-np.expm1(survival(at, q)))
-        for where, at, q in each.late():
-            value[where] -= survival(at, q)
+        for where, ends, q in each.known():
+            value[where] += _log_between(family, *ends, q)
+        for where, ends, q in each.there():  # of no chance that is a number, as 40 sds away, nothing follows
+            chance = _log_between(family, *ends, q)
+            value[where] -= np.where(np.isfinite(chance), chance, np.inf)
         return value
 
     def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
@@ -53,22 +78,22 @@ def censored(family: Family) -> Family:
                 for m in range(k):
                     curvatures[j, m][where] += sign * its[1][j][m]
 
-        for where, at, q in each.of_kind(SEEN):
+        for where, at, q in each.seen():
             add(where, family.derivatives(at, 1.0, q))
-        for where, at, q in each.of_kind(BEYOND):
-            add(where, of_survival(at, q))
-        for where, at, q in each.of_kind(BELOW):
-            odds = 1.0 / np.expm1(-survival(at, q))  # of beyond
-            add(where, _of_below(odds, of_survival(at, q)))
-        for where, at, q in each.late():
-            add(where, of_survival(at, q), -1.0)
+        for sign, parts in ((1.0, each.known()), (-1.0, each.there())):
+            for where, ends, q in parts:
+                add(where, _of_between(family, *ends, q), sign)
         return tuple(slopes), tuple(map(tuple, curvatures))
 
     def constant(y: np.ndarray, trials: Numbers) -> np.ndarray:
-        return np.where(np.asarray(trials)[..., 0] == SEEN, family.constant(y, 1.0), 0.0)
+        seen = np.asarray(trials)[..., 0] == SEEN
+        return np.where(seen, family.constant(np.where(seen, y, 1.0), 1.0), 0.0)
 
     def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return family.start(y, np.ones(len(y)), offset, weights)
+        both = np.isfinite(trials[:, 1:3]).all(axis=1) & (trials[:, 0] != SEEN)
+        y = np.where(both, trials[:, 1:3].sum(axis=1) / 2.0, y)
+        y = np.where(family.domain.holds(y), y, trials[:, 2])  # below an end that is all there is
+        return family.start(np.rint(y) if family.domain.whole else y, np.ones(len(y)), offset, weights)
 
     return replace(
         family,
@@ -82,33 +107,85 @@ def censored(family: Family) -> Family:
     )
 
 
-def _of_below(odds: np.ndarray, of_survival: Derivatives) -> Derivatives:
-    """The derivatives of log(1 − S), of those of log S; odds: S/(1 − S)."""
-    slopes, curvatures = of_survival
-    both = range(len(slopes))
-    more = odds * (1.0 + odds)
-    return tuple(-odds * slope for slope in slopes), tuple(
-        tuple(more * slopes[j] * slopes[m] - odds * curvatures[j][m] for m in both) for j in both
+def _log_between(
+    family: Family, low: np.ndarray | None, high: np.ndarray | None, p: Sequence[Numbers]
+) -> Numbers:
+    """log P(low < T ≤ high); an end that is None is there for all targets."""
+    of: Numbers = 0.0 if low is None else family.log_survival(low, p)  # type: ignore[misc]
+    if high is None:
+        return of
+    gone = family.log_survival(high, p) - of  # type: ignore[misc]
+    return of + np.where(gone < -0.7, np.log1p(-np.exp(gone)), np.log(-np.expm1(gone)))
+
+
+def _of_between(
+    family: Family, low: np.ndarray | None, high: np.ndarray | None, p: Sequence[Numbers]
+) -> Derivatives:
+    """The derivatives of that, of those u and v of log S at both ends: u + o·(u − v), o = S(high)/P."""
+    of_survival = family.log_survival_derivatives
+    assert of_survival is not None
+    both = range(len(p))
+    nothing: Derivatives = (0.0,) * len(p), ((0.0,) * len(p),) * len(p)
+    slopes, curvatures = nothing if low is None else of_survival(low, p)
+    if high is None:
+        return slopes, curvatures
+    start: Numbers = 0.0 if low is None else family.log_survival(low, p)  # type: ignore[misc]
+    others, of_others = of_survival(high, p)
+    odds = 1.0 / np.expm1(start - family.log_survival(high, p))  # type: ignore[misc]
+    away = [_times(odds, slopes[j] - others[j]) for j in both]  # what lies beyond counts nothing far out
+    return tuple(slopes[j] + away[j] for j in both), tuple(
+        tuple(
+            curvatures[j][m]
+            + _times(odds, curvatures[j][m] - of_others[j][m])
+            + away[j] * (slopes[m] - others[m] + away[m])
+            for m in both
+        )
+        for j in both
     )
 
 
-_Some = list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]]
+def _times(odds: np.ndarray, value: Numbers) -> np.ndarray:
+    return np.where(odds == 0.0, 0.0, odds * np.where(odds == 0.0, 0.0, value))
+
+
+_Ends = tuple[np.ndarray | None, np.ndarray | None]
 
 
 class _Rows:
     """Rows at predictors, of which some are worked out: where these are, their targets and predictors."""
 
     def __init__(self, y: Numbers, trials: Numbers, p: Sequence[Numbers]):
-        kinds, entry = np.moveaxis(np.asarray(trials, np.float64), -1, 0)
-        self.y, self.kinds, self.entry, *self.p = np.broadcast_arrays(y, kinds, entry, *p)
+        each = np.moveaxis(np.asarray(trials, np.float64), -1, 0)
+        self.y, self.kinds, *ends = np.broadcast_arrays(y, *each, *p)
+        self.ends, self.p = ends[:4], ends[4:]
 
-    def of_kind(self, kind: float) -> _Some:
-        """Those of which a target is known so."""
-        return self._some(self.kinds == kind, self.y)
+    def seen(self) -> list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]]:
+        """Those whose targets are known, with these."""
+        where = self.kinds == SEEN
+        return [(where, self.y[where], self._at(where))] if where.any() else []
 
-    def late(self) -> _Some:
-        """Those that were not watched from the start, at their entry."""
-        return self._some(self.entry > -np.inf, self.entry)
+    def known(self) -> list[tuple[np.ndarray, _Ends, list[np.ndarray]]]:
+        """The others, with the two ends of what is known."""
+        return self._between(self.kinds != SEEN, *self.ends[:2])
 
-    def _some(self, where: np.ndarray, y: np.ndarray) -> _Some:
-        return [(where, y[where], [value[where] for value in self.p])] if where.any() else []
+    def there(self) -> list[tuple[np.ndarray, _Ends, list[np.ndarray]]]:
+        """Those that would not be there at some targets, with the two ends of the others."""
+        return self._between(np.ones(self.kinds.shape, bool), *self.ends[2:])
+
+    def _between(
+        self, which: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> list[tuple[np.ndarray, _Ends, list[np.ndarray]]]:
+        first, last = which & (low > -np.inf), which & (high < np.inf)
+        parts = []
+        for where, down, up in (
+            (first & ~last, low, None),
+            (last & ~first, None, high),
+            (first & last, low, high),
+        ):
+            if where.any():
+                ends = (None if down is None else down[where], None if up is None else up[where])
+                parts.append((where, ends, self._at(where)))
+        return parts
+
+    def _at(self, where: np.ndarray) -> list[np.ndarray]:
+        return [value[where] for value in self.p]

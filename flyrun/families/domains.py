@@ -78,6 +78,14 @@ def _signs(y: np.ndarray) -> np.ndarray:
     return _zero_one(np.abs(y))
 
 
+def _ways(y: np.ndarray) -> np.ndarray:
+    return np.isin(y, (-1.0, 0.0, 1.0, 2.0))
+
+
+def _events(y: np.ndarray) -> np.ndarray:
+    return np.isin(y, (0.0, 1.0, 2.0, 3.0))
+
+
 BINARY = Domain("binary", "two labels, -1 and +1", classes=2)
 CLASSES = Domain("classes", "classes 0 … K-1", classes=math.inf, meaning="classes")
 ORDERED = Domain("ordered", "classes in order", classes=math.inf, ordered=True, meaning="classes in order")
@@ -98,6 +106,15 @@ BESIDE = {
     "cens": Domain(
         "cens", "0 where it was seen, 1 where it is beyond, -1 where it is below", _signs, many="ways of it"
     ),
+}
+#: of those of targets of which some are known to be between two ends
+OF_INTERVALS = {
+    "event": replace(
+        BESIDE["event"],
+        words="1 where it was seen, 0 where it is beyond, 2 where it is below and 3 where it is between",
+        holds=_events,
+    ),
+    "cens": replace(BESIDE["cens"], words=f"{BESIDE['cens'].words}, 2 where it is between", holds=_ways),
 }
 
 

@@ -192,7 +192,7 @@ def family(name: str) -> Family:
 
 #: files that hold no family
 _SHARED = {"censoring", "domains", "family", "links", "one_function", "options", "prior_densities"}
-_SHARED |= {"rising", "zeros"}
+_SHARED |= {"rising", "tails", "zeros"}
 
 
 def with_link(name: str, link: str | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flyrun.families import domains
+from flyrun.families import domains, tails
 from flyrun.families.family import Auxiliary, Derivatives, Family
 from flyrun.families.prior_densities import LogNormal
 from flyrun.ground.numerics.special import Numbers, digamma, log_gamma, trigamma
@@ -38,6 +38,28 @@ def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Deri
     return (rise,), ((shape * (shape * trigamma(shape) - 1.0) - rise,),)
 
 
+def _beyond(y: Numbers, p: Sequence[Numbers]) -> tuple[np.ndarray, np.ndarray, Numbers]:
+    """log P(a number is beyond y), its slope by η, and y in units of the mean over the shape."""
+    shape = np.exp(p[1])
+    x = shape * y * np.exp(-p[0])
+    log_s = tails.gamma_shares(shape, x)[1]
+    with np.errstate(all="ignore"):
+        return log_s, np.exp(np.asarray(shape * np.log(x) - x - log_gamma(shape) - log_s)), x
+
+
+def log_survival(y: Numbers, p: Sequence[Numbers]) -> Numbers:
+    """log P(a number is beyond y)."""
+    return _beyond(y, p)[0]
+
+
+def log_survival_derivatives(y: Numbers, p: Sequence[Numbers]) -> Derivatives:
+    """Of that, by η and log α."""
+    _, rise, x = _beyond(y, p)
+    inner: Derivatives = (rise,), ((rise * (np.exp(p[1]) - x + rise),),)
+    last, (mixed, _) = tails.by_last(lambda q: _beyond(y, q)[:2], p)
+    return tails.with_last(inner, last, (mixed,))
+
+
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The log of the mean, by e^offset; α = 1; (2,)."""
     return np.array([np.log((weights @ y) / (weights @ np.exp(offset))), 0.0])
@@ -63,4 +85,6 @@ FAMILY = Family(
     auxiliary=lambda levels, sd: (Auxiliary("shape", LogNormal(2.0, 4.0)),),
     alone=alone,
     alone_derivatives=alone_derivatives,
+    log_survival=log_survival,
+    log_survival_derivatives=log_survival_derivatives,
 )

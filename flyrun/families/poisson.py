@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaln
 
-from flyrun.families import domains
+from flyrun.families import domains, tails
 from flyrun.families.family import Derivatives, Family
 from flyrun.ground.numerics.special import Numbers
 
@@ -23,6 +23,19 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
     """By η."""
     mean = np.exp(p[0])
     return (y - mean,), ((mean,),)
+
+
+def log_survival(y: Numbers, p: Sequence[Numbers]) -> Numbers:
+    """log P(a count is above y)."""
+    return tails.gamma_shares(y + 1.0, np.exp(p[0]))[0]
+
+
+def log_survival_derivatives(y: Numbers, p: Sequence[Numbers]) -> Derivatives:
+    """Of that, by η."""
+    mean, least = np.exp(p[0]), y + 1.0
+    with np.errstate(all="ignore"):
+        rise = np.exp(least * p[0] - mean - gammaln(least) - log_survival(y, p))
+    return (rise,), ((rise * (rise + mean - least),),)
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -61,5 +74,7 @@ FAMILY = Family(
     draw,
     cumulant="exp",
     grouped=True,
+    log_survival=log_survival,
+    log_survival_derivatives=log_survival_derivatives,
     constant=lambda y, trials: -gammaln(y + 1.0),
 )

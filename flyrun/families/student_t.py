@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flyrun.families import domains
+from flyrun.families import domains, tails
 from flyrun.families.family import Auxiliary, Derivatives, Family, LogGamma
 from flyrun.ground.numerics.special import Numbers, digamma, log_gamma, trigamma
 
@@ -55,6 +55,26 @@ def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Deri
     return (0.0, nu * rise), ((0.0, 0.0), (0.0, -nu * (rise + nu * bent)))
 
 
+def log_survival(y: Numbers, p: Sequence[Numbers]) -> Numbers:
+    """log P(a number is beyond y)."""
+    return tails.t_survival((y - p[0]) * np.exp(-p[1]), np.exp(p[2]))[0]
+
+
+def log_survival_derivatives(y: Numbers, p: Sequence[Numbers]) -> Derivatives:
+    """Of that, by η, log σ and log ν."""
+    nu, inverse = np.exp(p[2]), np.exp(-p[1])
+    r = (y - p[0]) * inverse
+    hazard = tails.t_survival(r, nu)[1]
+    curvature = hazard * (hazard - (nu + 1.0) * r / (nu + r * r))
+    mixed = inverse * (curvature * r + hazard)
+    inner: Derivatives = (
+        (hazard * inverse, hazard * r),
+        ((inverse * inverse * curvature, mixed), (mixed, r * (curvature * r + hazard))),
+    )
+    last, (by_nu, _) = tails.by_last(lambda q: tails.t_survival(r, np.exp(q[2])), p)
+    return tails.with_last(inner, last, (inverse * by_nu, r * by_nu))
+
+
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """(3,): median, log of the sd by the median distance from it, log ν of ν = 10."""
     left = y - offset
@@ -84,6 +104,8 @@ FAMILY = Family(
     ),
     alone=alone,
     alone_derivatives=alone_derivatives,
+    log_survival=log_survival,
+    log_survival_derivatives=log_survival_derivatives,
     one_mode=False,
     outliers=True,
     constant=lambda y, trials: -0.5 * np.log(np.pi),

@@ -13,14 +13,20 @@ from flyrun.tables.quoting import masked
 
 _NAME = r"(?:`[^`]+`|[^\W\d][\w.]*)"
 _OFFSET = re.compile(rf"\+?\s*\boffset\(\s*(?P<log>log\(\s*)?(?P<column>{_NAME})\s*\)?\s*\)\s*")
-_ASIDE = rf"cens\(\s*(?P<cens>{_NAME})\s*\)|trunc\(\s*(?P<entry>{_NAME})\s*\)"
+_CENS = rf"cens\(\s*(?P<cens>{_NAME})\s*(?:,\s*(?P<high>{_NAME})\s*)?\)"
+_TRUNC = rf"trunc\(\s*(?P<entry>{_NAME})\s*(?:,\s*(?P<most>{_NAME})\s*)?\)"
+_ASIDE = rf"{_CENS}|{_TRUNC}"
 _LEFT = re.compile(
     rf"\s*(?P<log>log\(\s*)?(?P<column>{_NAME})\s*\)?\s*"
     rf"(?:\|\s*(?:{_ASIDE}|(?:trials\(\s*)?(?P<trials>{_NAME})\s*\)?))?\s*"
 )
-_SURV = re.compile(
-    rf"\s*Surv\(\s*(?:(?P<entry>{_NAME})\s*,\s*)?(?P<column>{_NAME})\s*,\s*(?P<event>{_NAME})\s*\)\s*"
+_TIMES = rf"\s*Surv\(\s*(?:(?P<entry>{_NAME})\s*,\s*)?(?P<column>{_NAME})\s*,\s*(?P<event>{_NAME})\s*\)\s*"
+_INTERVAL = (
+    rf"\s*Surv\(\s*(?P<column>{_NAME})\s*,\s*(?P<high>{_NAME})\s*(?:,\s*(?P<event>{_NAME})\s*)?,"
+    r"\s*type\s*=\s*(?P<type>'_+'|\"_+\")\s*\)\s*"
 )
+_LEFTS = [re.compile(pattern) for pattern in (_TIMES, _INTERVAL)] + [_LEFT]
+_INTERVALS = ("interval", "interval2")  # as R calls them
 _EXAMPLE = (
     "as in 'died ~ age + C(sex)', 'log(price) ~ size', 'hits | tries ~ dose' or 'Surv(time, event) ~ age'"
 )
@@ -43,7 +49,7 @@ def split(text: str) -> Written:
     left, right = text[: len(plain_left)], text[len(plain_left) + 1 :]
     if not tilde:
         raise ConfigError(f"formula {text!r} has no ~ between the target and what explains it; {_EXAMPLE}")
-    sides = _SURV.fullmatch(plain_left) or _LEFT.fullmatch(plain_left)
+    sides = next(filter(None, (side.fullmatch(plain_left) for side in _LEFTS)), None)
     if sides is None or plain_left.count("(") != plain_left.count(")"):
         reason = f"explains {left.strip()!r}" if left.strip() else "explains nothing"
         raise ConfigError(
@@ -51,6 +57,8 @@ def split(text: str) -> Written:
             "signs: `my column`"
         )
     said = {key: _name(left, sides, key) for key, value in sides.groupdict().items() if value}
+    if (kind := said.get("type", _INTERVALS[0]).strip("'\"")) not in _INTERVALS:
+        raise ConfigError(f'formula {text!r}: type is "interval", or leave it out; {kind} is another')
     options: dict[str, Any] = {"log_target": True} if "log" in said else {}
     options |= {key: value for key, value in said.items() if key in ROLES}
     for offset in _OFFSET.finditer(plain):

@@ -101,7 +101,7 @@ def _told(fit: Finished, each: np.ndarray, copies: np.ndarray, error: float, k_h
         each, copies = (_in_order(values, fit.order) for values in (each, copies))
     data, layout = fit.dataset, fit.layout
     targets = data.target * layout.target.sd + layout.target.mean  # in the target's own units
-    unseen = [part for part in (data.censored, data.entry) if part is not None]
+    unseen = data.unseen.values()
     digest = _digest(targets, copies, *unseen)
     bad = float(np.mean(k_hat > HEAVY))
     made = Loo(float(copies @ each), _se(each, copies), float(error), each, copies, bad, len(each), digest)

@@ -84,6 +84,11 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     further = parameters.further(numbers, datasets, layout, request.prior_scale, chosen.slopes)
     if request.groups:
         chosen_priors.normal_alone(chosen.coefficients, "a fit with groups")
+        if dataset.most is not None:  # few such densities are concave in η
+            raise ConfigError(
+                f"fit: {request.groups[0]} does not go with targets that are truncated from above; write "
+                f"C({request.groups[0].group}), or leave {asked.say('most', asked.most)} out"
+            )
     of_coefficients = priors_of(request, layout, chosen.coefficients)
     posterior = table_posterior.posterior_of(dataset, model_family, of_coefficients, further)
     return table, dataset, layout, posterior, chosen

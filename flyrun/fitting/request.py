@@ -33,6 +33,8 @@ _WRITTEN = {
     "exposure": "offset(log(COLUMN)) of the formula",
     "event": "the event in Surv(…) of the formula's left side",
     "cens": "cens(COLUMN) of the formula's left side",
+    "high": "the upper end in Surv(…), or cens(…), of the formula's left side",
+    "most": "the upper end in trunc(…) of the formula's left side",
     "entry": "the start in Surv(…), or trunc(…), of the formula's left side",
     "formula": "the formula",
 }
@@ -119,7 +121,8 @@ class Request:
     def model_asked(self) -> str | None:
         """The model that was typed, one way or the other; of times with events, without one, their usual."""
         typed = str(self.typed["model"].value) if "model" in self.typed else None
-        return self.model or typed or (FOR_EVENTS if "event" in self.table else None)
+        times = "event" in self.table or {"high", "cens"} & self.table.keys() == {"high"}
+        return self.model or typed or (FOR_EVENTS if times else None)
 
     @cached_property
     def typed_table(self) -> "TypedTable":

@@ -153,7 +153,7 @@ def write(answer: Answer) -> Path:
 def _predictive(answer: Answer) -> dict[str, Any]:
     """What a fit says of its own rows; nothing where these are not at hand, not whole, or of groups."""
     of = answer.question
-    if of.dataset is None or answer.groups or {"censored", "entry"} & of.dataset.beside.keys():
+    if of.dataset is None or answer.groups or of.dataset.unseen:
         return {}
     return predictive_checks.of(of.dataset, of.posterior, of.layout, answer.even)
 

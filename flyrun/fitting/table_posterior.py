@@ -55,9 +55,11 @@ def posterior_of(dataset: Dataset, family: Family, priors: Priors, further: Furt
         target = np.ones(len(target)) if dataset.folded else (target > 0).astype(np.float64)
     its = family.in_one_part(levels) if further.designs else family
     trials = 1.0 if dataset.trials is None else dataset.trials
-    if dataset.censored is not None or dataset.entry is not None:
+    if unseen := dataset.unseen:
         refuse_uncensored(family)
-        its, trials = censored(its), columns(dataset.censored, dataset.entry, len(target))
+        kinds = unseen.pop("censored", None)
+        its = censored(family.in_one_part(levels) if family.alone_derivatives else its)
+        trials = columns(family, target, kinds, **unseen)
     rows = Rows(
         features if family.intercept else features[:, :-1],
         target,

@@ -9,7 +9,9 @@ from flyrun.families import domains
 from flyrun.families.domains import Domain
 
 #: what a dataset may know of each of its rows besides features and target
-BESIDE = ("offset", "trials", "weights", "censored", "entry")
+BESIDE = ("offset", "trials", "weights", "censored", "high", "entry", "most")
+
+UNSEEN = ("censored", "high", "entry", "most")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +27,8 @@ class Dataset:
     feature_names: D names, shown in reports.  sha256: of the file the rows came from.
     offset, trials, weights: (N,) float64 or None: what is added to the linear predictor; of how many trials
     the target counts the successes; how many rows a row stands for.
-    censored, entry: (N,) float64 or None, as of families/censoring.py: how the target is known, and from
-    which target on a row would be there.
+    censored, high, entry, most: (N,) float64 or None, as of families/censoring.py: how the target is known,
+    the upper end where it is between two, and from and up to which target a row would be there.
     folded: whether the rows, of a "binary" task, are t_n x_n already, as logistic regression wants them.
     shown: of a proof: what methods are shown in place of these rows, which the meter alone reads.
     info: plain values for `flyrun info` and the stored cell (title, source, licence, ...).
@@ -46,7 +48,9 @@ class Dataset:
     trials: np.ndarray | None = None
     weights: np.ndarray | None = None
     censored: np.ndarray | None = None
+    high: np.ndarray | None = None
     entry: np.ndarray | None = None
+    most: np.ndarray | None = None
     shown: "Dataset | None" = None
 
     @property
@@ -59,6 +63,11 @@ class Dataset:
         """Number of classes; 0 where the target is a number."""
         classes = self.domain.classes
         return int(classes) if classes <= 2 else int(self.target.max()) + 1
+
+    @property
+    def unseen(self) -> dict[str, np.ndarray]:
+        """What says of targets that they were not seen whole, (N,) each by name."""
+        return {name: values for name, values in self.beside.items() if name in UNSEEN}
 
     @property
     def beside(self) -> dict[str, np.ndarray]:

@@ -68,12 +68,12 @@ def target(values: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def beside(role: str, values: np.ndarray, layout: Layout) -> np.ndarray:
-    """Of values (n,): offsets in the unit of the target's predictor, an entry on the target's scale."""
+    """Of values (n,): offsets in the unit of the target's predictor, other targets on the target's scale."""
     if role in ("offset", "exposure"):
         return np.asarray(np.log(values) if role == "exposure" else values) / layout.target.sd
     if role == "event":
         return 1.0 - values
-    return target(values, layout) if role == "entry" else values
+    return target(values, layout) if role in ("high", "entry", "most") else values
 
 
 def copies(columns: Mapping[str, np.ndarray]) -> np.ndarray | None:

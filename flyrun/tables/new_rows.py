@@ -15,7 +15,14 @@ from flyrun.tables.layout import Column, Layout, plain
 #: how a row of the new table is called, given its index
 Place = Callable[[object], str]
 _MOST_SHOWN = 12
-_OF_TARGETS = ("weights", "event", "cens", "entry")  # roles of which a prediction knows nothing
+_OF_TARGETS = (
+    "weights",
+    "event",
+    "cens",
+    "high",
+    "entry",
+    "most",
+)  # roles of which a prediction knows nothing
 
 
 def needed(layout: Layout) -> list[str]:

@@ -10,7 +10,7 @@ from flyrun.ground.schema import did_you_mean, listing, option, quoted, setting
 from flyrun.tables.dataset_options import Rows
 
 #: columns that are no features, but say of each row what a likelihood is to know besides
-ROLES = ("offset", "exposure", "trials", "weights", "event", "cens", "entry")
+ROLES = ("offset", "exposure", "trials", "weights", "event", "cens", "high", "entry", "most")
 
 
 @option("dataset", "table")
@@ -35,13 +35,20 @@ class Table(Rows):
     trials: str | None = setting(None, "column of how many trials the target counts the successes")
     weights: str | None = setting(None, "column of how many rows a row stands for, whole numbers from 0")
     event: str | None = setting(
-        None, "column of 1 where the target, a time, was seen, and 0 where it is beyond: right-censored"
+        None,
+        "column of 1 where the target, a time, was seen, 0 where it is beyond; with high 2 below, 3 between",
     )
     cens: str | None = setting(
-        None, "column of 0 where the target was seen, 1 where it is beyond, and -1 where it is below"
+        None, "column of 0 where the target was seen, 1 where it is beyond, -1 below, 2 from it to high"
+    )
+    high: str | None = setting(
+        None, "column of the upper end of the interval that a target is in; where that is equal, it was seen"
     )
     entry: str | None = setting(
         None, "column of the target from which a row would be there: late entry, truncation"
+    )
+    most: str | None = setting(
+        None, "column of the target up to which a row would be there: truncation from above"
     )
     reference: tuple[str, ...] = setting(
         (), "reference levels of categories, as ['dose=placebo']; of others the first in order"

@@ -25,6 +25,8 @@ def refuse_impossible(piece: pd.DataFrame, options: Table, what: str) -> None:
     """
     task = "successes" if options.task == "auto" and options.trials else options.task
     rules = domains.BESIDE | ({} if task == "auto" else {"target": domains.of(task)})
+    if options.high is not None:
+        rules |= domains.OF_INTERVALS | ({} if task == "auto" else {"high": domains.of(task)})
     columns = {role: piece[name] for role, name in (options.beside | {"target": options.target}).items()}
     values = {
         role: column.to_numpy(np.float64)
@@ -32,23 +34,56 @@ def refuse_impossible(piece: pd.DataFrame, options: Table, what: str) -> None:
         if types.is_numeric_dtype(column.dtype)
     }
     of, trials = f"the trials, here {options.trials}", values.get("trials")
+    between = _between(values, len(piece))
     for role in filter(values.__contains__, rules):
-        refusal = rules[role].refusal(values[role], trials, of)
+        which = between if role == "high" else ~between if role == "target" else np.ones(len(piece), bool)
+        refusal = rules[role].refusal(values[role][which], trials, of)
         if refusal is not None:
-            where = place(what, int(piece.index[refusal[0]]), options)
-            fault = f"{role} {getattr(options, role)} is {plain(values[role][refusal[0]])}, but {refusal[1]}"
+            at = int(np.flatnonzero(which)[refusal[0]])
+            where = place(what, int(piece.index[at]), options)
+            fault = f"{role} {getattr(options, role)} is {plain(values[role][at])}, but {refusal[1]}"
             raise DataError(f"{what}: {where}, {fault}; {_mend(role, options)}")
-    _refuse_late(values, piece, options, what)
+    _refuse_nowhere(values, between, piece, options, what)
 
 
-def _refuse_late(values: dict[str, np.ndarray], piece: pd.DataFrame, options: Table, what: str) -> None:
-    """Raise DataError for a row that would not be there: its target is not beyond its entry."""
-    target, entry = values.get("target"), values.get("entry")
-    if target is not None and entry is not None and not (fine := entry < target).all():
-        at = int(np.argmin(fine))
-        where = place(what, int(piece.index[at]), options)
-        fault = f"{options.entry} is {plain(entry[at])}, not below {options.target}, {plain(target[at])}"
-        raise DataError(f"{what}: {where}, {fault}, so that the row would not be there; mend it")
+def _between(values: dict[str, np.ndarray], rows: int) -> np.ndarray:
+    """Which rows' targets are known to be between two ends, (n,)."""
+    if "high" not in values:
+        return np.zeros(rows, bool)
+    ways = [values[role] == way for role, way in (("event", 3.0), ("cens", 2.0)) if role in values]
+    return ways[0] if ways else np.ones(rows, bool)
+
+
+def _refuse_nowhere(
+    values: dict[str, np.ndarray], between: np.ndarray, piece: pd.DataFrame, options: Table, what: str
+) -> None:
+    """Raise DataError for a row whose target is nowhere: between no two ends, or where no row would be."""
+    if (target := values.get("target")) is None:
+        return
+    high, seen = values.get("high", target), values.get("event", 1.0) == 1.0
+    seen = seen & (values.get("cens", 0.0) == 0.0) & ~between
+    below = (values.get("event", 1.0) == 2.0) | (values.get("cens", 0.0) == -1.0)
+    upper = np.where(between, high, target)
+    equal = seen & (options.task == "auto" or domains.of(options.task).whole)
+    entry, most = values.get("entry", np.full(len(target), -np.inf)), values.get("most", np.inf)
+    gone = "so that the row would not be there"
+    for fine, role, fault in (
+        (upper >= target, "high", f"below {options.target}, {{}}, so that nothing is between them"),
+        ((entry < upper) | (equal & (entry == upper)), "entry", f"not below {options.target}, {{}}, {gone}"),
+        (
+            (target < most) | below | (seen & (target == most)),
+            "most",
+            f"below {options.target}, {{}}, {gone}",
+        ),
+        (entry < most, "most", f"not above {options.entry}, so that no row would be there"),
+    ):
+        if role in values and not fine.all():
+            at = int(np.argmin(fine))
+            where = place(what, int(piece.index[at]), options)
+            value, other = plain(values[role][at]), plain(target[at])
+            raise DataError(
+                f"{what}: {where}, {getattr(options, role)} is {value}, {fault.format(other)}; mend it"
+            )
 
 
 def _mend(role: str, options: Table) -> str:

@@ -12,27 +12,46 @@ from flyrun.families.family import family, names
 from flyrun.fitting import finished, loo, mode, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.tables import frames
-from tests.fit.test_families import CASES, ETA, SCIPY, SURVIVAL, inverse, of_people
+from tests.fit.test_families import BY_DIFFERENCES, CASES, ETA, SCIPY, SURVIVAL, inverse, of_people
 
-KINDS = np.array([censoring.SEEN, censoring.BEYOND, censoring.BELOW, censoring.SEEN])
+SEEN, BEYOND, BELOW, BETWEEN = censoring.SEEN, censoring.BEYOND, censoring.BELOW, censoring.BETWEEN
+#: how targets are known, then the chances below them: of each and its upper end, its entry, and the most
+ROWS = [
+    (SEEN, 0.3, 1.0, 0.0, 1.0),
+    (BEYOND, 0.6, 1.0, 0.2, 1.0),
+    (BELOW, 0.4, 1.0, 0.0, 1.0),
+    (SEEN, 0.9, 1.0, 0.2, 1.0),
+    (BETWEEN, 0.4, 0.7, 0.0, 1.0),
+    (BETWEEN, 0.15, 0.85, 0.05, 0.95),
+    (BEYOND, 0.6, 1.0, 0.0, 0.95),
+    (BELOW, 0.4, 1.0, 0.1, 0.95),
+    (SEEN, 0.5, 1.0, 0.0, 0.8),
+]
 
 
 def case(name):
-    """Targets at a middle and rows that were watched late, of which one is seen and one beyond."""
-    own, p = family(name), [ETA, *map(np.array, CASES[name][1])]
-    frozen = SCIPY[name](inverse(own, ETA), *of_people(own, p))
-    y = frozen.ppf([0.3, 0.6, 0.4, 0.9])
-    entry = np.where([False, True, False, True], frozen.ppf(0.2), -np.inf)
-    return censoring.censored(own), y, np.stack([KINDS, entry], axis=1), p, frozen
+    """Rows at a middle of each family of which some are there between two targets alone."""
+    own, repeat = family(name), lambda values: np.resize(np.array(values), len(ROWS))
+    p = [repeat(ETA), *map(repeat, CASES[name][1])]
+    frozen = SCIPY[name](inverse(own, p[0]), *of_people(own, p))
+    kinds, *shares = map(np.array, zip(*ROWS, strict=True))
+    y, high, entry, most = map(frozen.ppf, shares)
+    entry, most = np.where(shares[2] > 0.0, entry, -np.inf), np.where(shares[3] < 1.0, most, np.inf)
+    trials = censoring.columns(own, y, kinds, entry, np.where(kinds == BETWEEN, high, y), most)
+    return censoring.censored(own.in_one_part(0)), y, trials, p, (frozen, kinds, high, entry, most)
 
 
 @pytest.mark.parametrize("name", SURVIVAL)
 def test_a_density_is_of_what_was_seen(name):
-    own, y, trials, p, frozen = case(name)
+    own, y, trials, p, (frozen, kinds, high, entry, most) = case(name)
+    whole = 1.0 if own.domain.whole else 0.0
+    log_f, cdf = (frozen.logpmf if whole else frozen.logpdf), frozen.cdf
     found = own.log_density(y, trials, p) + own.constant(y, trials)
-    each = np.select([KINDS == 0.0, KINDS == 1.0], [frozen.logpdf(y), frozen.logsf(y)], frozen.logcdf(y))
-    late = np.array([False, True, False, True])
-    np.testing.assert_allclose(found, each - np.where(late, np.log(0.8), 0.0), rtol=1e-9)
+    low = np.where(kinds == BELOW, -np.inf, y)
+    end = np.select([kinds == BETWEEN, kinds == BELOW], [high, y], np.inf)
+    known = cdf(np.minimum(end, most)) - cdf(np.maximum(low, entry - whole))
+    each = np.where(kinds == SEEN, log_f(y), np.log(known)) - np.log(cdf(most) - cdf(entry - whole))
+    np.testing.assert_allclose(found, each, rtol=1e-9)
     columns = [one[:, None] + np.zeros(3) for one in p]
     many = own.log_density(y[:, None], trials[:, None], columns)
     np.testing.assert_allclose(many, np.repeat(own.log_density(y, trials, p)[:, None], 3, axis=1))
@@ -42,14 +61,53 @@ def test_a_density_is_of_what_was_seen(name):
 def test_its_derivatives_are_those_by_differences(name):
     own, y, trials, p, _ = case(name)
     slopes, curvatures = own.derivatives(y, trials, p)
+    near = {"rtol": 1e-4, "atol": 1e-5} if name in BY_DIFFERENCES else {"rtol": 1e-6, "atol": 1e-7}
     for k in range(len(p)):
         up, down = ([one + way * 1e-5 * (j == k) for j, one in enumerate(p)] for way in (1.0, -1.0))
         rise = (own.log_density(y, trials, up) - own.log_density(y, trials, down)) / 2e-5
-        np.testing.assert_allclose(slopes[k], rise, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(slopes[k], rise, **near)
         above, below = (own.derivatives(y, trials, q)[0] for q in (up, down))
         for j in range(len(p)):
             bend = (below[j] - above[j]) / 2e-5
-            np.testing.assert_allclose(curvatures[j][k], bend, rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(curvatures[j][k], bend, **near)
+
+
+@pytest.mark.parametrize("name", SURVIVAL)
+def test_no_predictor_makes_rows_likely_without_bound(name):
+    """The density of a row that is there between two targets alone is at most about one over their width."""
+    own = family(name)
+    one, y = censoring.censored(own.in_one_part(0)), np.array([2.0])
+    trials = censoring.columns(own, y, entry=np.array([1.0]), most=np.array([4.0]))
+    grid = np.meshgrid(np.linspace(-60.0, 60.0, 61), *[np.linspace(-6.0, 40.0, 24)] * (len(CASES[name][1])))
+    p = [each.ravel() for each in grid]
+    with np.errstate(all="ignore"):
+        found = one.log_density(y, trials, p) + one.constant(y, trials)
+    peak = p[1] > 0.0 if own.link == "log" and len(p) > 1 else np.zeros(len(found), bool)
+    narrow = p[1] < 0.0 if own.link == "identity" or name == "lognormal" else peak
+    assert not np.isposinf(found).any()
+    assert found[~narrow].max() < 6.0
+
+
+@pytest.mark.parametrize("name", SURVIVAL)
+def test_an_end_that_there_cannot_be_is_none(name):
+    """From 0 on, or from below all, is everywhere; an interval without a width was seen."""
+    own = family(name)
+    p = [np.full(2, 0.3), *(np.full(2, one[0]) for one in CASES[name][1])]
+    y, one = np.array([1.0, 2.0]), censoring.censored(own.in_one_part(0))
+    nothing = -1e30 if own.domain.standardized else 0.0
+    for columns in (
+        censoring.columns(own, y),
+        censoring.columns(own, y, entry=np.full(2, nothing)),
+        censoring.columns(own, y, high=y.copy()),
+        censoring.columns(own, y, high=np.nextafter(y, 9.0)),
+    ):
+        for found in (one.log_density(y, columns, p), one.derivatives(y, columns, p)[0][0]):
+            plain = one.log_density(y, censoring.columns(own, y), p)
+            assert np.isfinite(found).all()
+        np.testing.assert_allclose(one.log_density(y, columns, p), plain)
+    narrow = one.log_density(y, censoring.columns(own, y, high=y + 1e-6), p) - np.log(1e-6)
+    if not own.domain.whole:
+        np.testing.assert_allclose(narrow, plain + one.constant(y, censoring.columns(own, y)), atol=1e-5)
 
 
 def grid(made):
@@ -67,7 +125,7 @@ def small(seen, kinds=None):
     rng = np.random.default_rng(3)
     y, own = 2.0 * rng.weibull(1.5, 12), family("weibull")
     kinds = np.where(np.arange(12) < seen, censoring.SEEN, censoring.BEYOND) if kinds is None else kinds
-    rows = Rows(np.ones((12, 1)), y, censoring.columns(kinds, None, 12))
+    rows = Rows(np.ones((12, 1)), y, censoring.columns(own, y, kinds))
     return Posterior(censoring.censored(own), rows, CoefficientPrior(np.zeros(1), np.full(1, 2.0)))
 
 
@@ -158,12 +216,16 @@ def test_groups_predictions_and_leaving_out_know_of_it(table):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["Surv(time, event) ~ x", "--model", "gamma"], "choose --model gaussian, "),
+        (["Surv(time, event) ~ x", "--model", "inverse_gaussian"], "choose --model student_t, "),
         (["Surv(time, x) ~ start"], "but events are 1 where it was seen"),
         (["Surv(start, time, event) ~ x"], "not below time"),
         (["time | cens(x) ~ start", "--model", "weibull"], "1 where it is beyond, -1 where it is below"),
         (["Surv(time) ~ x"], "'Surv(time, event) ~ age'"),
         (["Surv(time, event) ~ x", "Surv(time, event) ~ x"], "second one for time"),
+        (['Surv(time, start, type="interval") ~ x'], "so that nothing is between them; mend it"),
+        (['Surv(start, time, type="counting") ~ x'], 'type is "interval", or leave it out'),
+        (["time | cens(event, start) ~ x", "--model", "poisson"], "but counts are whole numbers from 0"),
+        (["time | trunc(start, x) ~ event", "--model", "gamma"], "below time"),
     ],
 )
 def test_what_is_no_such_target_is_refused(table, words, said, capsys):
@@ -171,7 +233,71 @@ def test_what_is_no_such_target_is_refused(table, words, said, capsys):
     assert said in capsys.readouterr().err
 
 
+def test_intervals_tell_of_the_times_in_them(table):
+    """Visits at whole times between which each time is known to lie; the control takes visits for times."""
+    rng = np.random.default_rng(7)
+    x = table["x"].to_numpy()
+    whole = np.exp(1.0 + 0.5 * x) * rng.weibull(1.6, 800)
+    visits = pd.DataFrame({"x": x, "low": np.floor(whole), "high": np.floor(whole) + 1.0})
+    assert off(flyrun.fit(visits, 'Surv(low, high, type="interval") ~ x')) < 3.5
+    later = visits[["x", "high"]]
+    assert off(flyrun.fit(later, "high ~ x", model="weibull")) > 5.0
+    how = np.select([rng.random(800) < 0.3, whole > 6.0, whole < 1.0], [1, 0, 2], 3)  # R's codes
+    ends = [whole, np.full(800, 6.0), np.full(800, 1.0)]  # seen, beyond, below; else between
+    low = np.select([how == 1, how == 0, how == 2], ends, visits["low"])
+    coded = visits.assign(low=low, how=how)
+    assert off(flyrun.fit(coded, "Surv(low, high, how, type='interval') ~ x")) < 3.5
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["gamma", "student_t", "poisson"])
+def test_what_is_cut_off_and_what_is_not_seen_agree_with_the_whole(name, table):
+    rng = np.random.default_rng(8)
+    x = table["x"].to_numpy()[:400]
+    own, truth = family(name), {"gamma": [3.0], "student_t": [1.0, 8.0], "poisson": []}[name]
+    eta = 1.0 + 0.5 * x
+    p = [eta, *(np.full(400, np.log(one)) for one in truth)]
+    y = np.asarray(own.draw(rng, 1.0, p), np.float64)
+    low, high = (float(np.rint(np.quantile(y, at))) for at in (0.15, 0.85))
+    whole = flyrun.fit(pd.DataFrame({"x": x, "y": y}), "y ~ x", model=name).summary()
+    how = np.select([y > high, y <= low, np.arange(400) % 2 == 0], [1, -1, 2], 0)
+    ends = np.floor(y) - (1.0 if own.domain.whole else 0.0), np.floor(y) + 1.0
+    at = np.select([how == 1, how == -1, how == 2], [np.full(400, high), np.full(400, low), ends[0]], y)
+    frame = pd.DataFrame({"x": x, "y": at, "how": how, "end": ends[1], "low": low, "high": high})
+    cut = (y >= low) & (y <= high)
+    some = {"y | cens(how, end) ~ x": frame, "y | trunc(low, high) ~ x": frame.assign(y=y)[cut]}
+    for formula, rows in list(some.items())[: 1 if name == "student_t" else 2]:
+        found = flyrun.fit(rows, formula, model=name).summary()
+        assert np.abs((found["mean"] - whole["mean"]) / found["sd"])["x"] < 4.0
+        assert abs(found["mean"]["x"] - 0.5) < 3.5 * found["sd"]["x"]
+        blind = flyrun.fit(rows[["x", "y"]], "y ~ x", model=name).summary()  # the control
+        assert abs(blind["mean"]["x"] - 0.5) > 3.5 * blind["sd"]["x"]
+
+
+def test_nearly_all_rows_may_be_censored(table):
+    last = table[["time", "x"]].assign(time=np.maximum(table["time"], 0.1), event=[1] + [0] * 799)
+    found = flyrun.fit(last, "Surv(time, event) ~ x").summary()
+    assert np.isfinite(found["mean"]).all()
+    assert found["mean"]["intercept"] > np.log(last["time"].max())
+
+
+def test_a_remedy_for_numbers_below_0_works(table, capsys):
+    table.assign(time=table["time"] - 1.0).to_csv("t.csv", index=False)
+    assert main(["fit", "t.csv", "Surv(time, event) ~ x", "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert "choose --model student_t or --model gaussian" in error
+    for model in ("student_t", "gaussian"):
+        assert main(["fit", "t.csv", "Surv(time, event) ~ x", "--model", model, "--quiet", "--fresh"]) == 0
+
+
+def test_groups_are_not_for_targets_cut_off_above(table, capsys):
+    table.assign(g=np.arange(800) % 5, high=99.0, low=0.0).to_csv("t.csv", index=False)
+    words = ["time | trunc(low, high) ~ x + (1 | g)", "--categorical", "g", "--model", "weibull"]
+    assert main(["fit", "t.csv", *words, "--quiet"]) == 2
+    assert "does not go with targets that are truncated from above" in capsys.readouterr().err
+
+
 def test_only_families_with_a_survival_function_are_censored():
     assert set(SURVIVAL) < set(names())
     with pytest.raises(AssertionError):
-        censoring.censored(family("gamma"))
+        censoring.censored(family("beta"))

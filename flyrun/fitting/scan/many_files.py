@@ -229,7 +229,7 @@ def _refuse_beside(request: Request, table: TypedTable, model_family: Family) ->
 
     if refusal := refused_beside(model_family.domain, table, counts=False):
         raise ConfigError(f"{request.file}: target {request.target} {refusal}")
-    if unseen := {"event", "cens", "entry"} & table.beside.keys():
+    if unseen := {"event", "cens", "high", "entry", "most"} & table.beside.keys():
         raise ConfigError(
             f"fit: {table.say(min(unseen), table.beside[min(unseen)])}: is not for a scan of many files; "
             "write them as one file"
