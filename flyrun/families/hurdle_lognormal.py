@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from flyrun.families import domains, lognormal, zeros
-from flyrun.families.family import Auxiliary, Derivatives, Family, LogGamma
+from flyrun.families.family import Derivatives, Family
 from flyrun.ground.numerics.special import Numbers, choose, sigmoid
 
 
@@ -68,7 +68,7 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
-    auxiliary=lambda levels, sd: (Auxiliary("sigma", LogGamma(1.0, 1.0)), zeros.chance("hu")),
+    auxiliary=lambda levels, sd: (lognormal.SIGMA, zeros.chance("hu")),
     alone=alone,
     alone_derivatives=alone_derivatives,
     read=zeros.read_last,

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from flyrun.families import domains, gaussian
-from flyrun.families.family import Auxiliary, Derivatives, Family, LogGamma
+from flyrun.families.family import Auxiliary, Derivatives, Family
+from flyrun.families.prior_densities import LogNormal
 from flyrun.ground.numerics.special import Numbers
+
+#: of a log's sd, whatever its decade is: an exponential prior overrules data from 10 on
+SIGMA = Auxiliary("sigma", LogNormal(0.0, 2.0))
 
 
 def log_survival(y: Numbers, p: Sequence[Numbers]) -> Numbers:
@@ -54,7 +58,7 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
-    auxiliary=lambda levels, sd: (Auxiliary("sigma", LogGamma(1.0, 1.0)),),
+    auxiliary=lambda levels, sd: (SIGMA,),
     mean=mean,
     log_survival=log_survival,
     log_survival_derivatives=log_survival_derivatives,

@@ -17,8 +17,8 @@ from tools.truth.tables import TRIALS, Table
 
 jax.config.update("jax_enable_x64", val=True)
 _COEFFICIENT_SD, _INTERCEPT_SD = 2.5, 10.0
-_TERMS = 60  # of Tweedie's sum, about its largest; of a long table, whose jumps are few
-_MORE_TERMS = 3_000
+_TERMS = 60  # of Tweedie's sum, of a long table, whose jumps are few
+_MORE_TERMS = 250
 
 
 class Number(NamedTuple):
@@ -33,7 +33,7 @@ def _normal(mean: float, sd: float) -> Callable[[Any], Any]:
     return dist.Normal(mean, sd).log_prob
 
 
-_SIGMA = Number("sigma", "log", lambda a: dist.Exponential(1.0).log_prob(jnp.exp(a)) + a)
+_SIGMA = Number("sigma", "log", _normal(0.0, 2.0))
 _PHI, _SHAPE = Number("phi", "log", _normal(2.0, 3.0)), Number("shape", "log", _normal(2.0, 4.0))
 _ZI, _HU = (Number(name, "logit", _normal(-1.0, 3.0)) for name in ("zi", "hu"))
 _OF_TIMES = Number("shape", "log", _normal(0.0, 1.5))
