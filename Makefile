@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make measured MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations hogwild full smoke test test-rest test-all test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate bench_billion bench_groups docs results theorems lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations found_bounds hogwild full smoke test test-rest test-all test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate bench_billion bench_groups docs results theorems lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -96,6 +96,16 @@ consensus: $(VENV)/run.stamp ## subposteriors of MNIST, rare features, two modes
 	$(FLYRUN) publish consensus_mnist consensus_rare consensus_two_modes out=$(MEASURED)
 	$(FLYRUN) publish consensus_agreement consensus_dimension out=$(MEASURED)
 
+# a package that lies apart from flyrun, as a user's would; the proofs let tables say what is exact
+LIKELIHOODS = PYTHONPATH=$(VENV)/likelihoods $(FLYRUN)
+found_bounds: $(VENV)/run.stamp ## Firefly's bounds found for a package's three likelihoods, proven and published (half an hour)
+	$(VENV)/bin/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/likelihoods ./tools/likelihoods
+	$(LIKELIHOODS) prove model=label_noise
+	$(LIKELIHOODS) prove model=softplus_counts
+	$(LIKELIHOODS) prove model=known_noise
+	$(LIKELIHOODS) --config-dir tools/likelihoods experiment=found_bounds $(ARGS)
+	$(LIKELIHOODS) publish found_bounds out=$(MEASURED)
+
 approximations: $(VENV)/run.stamp ## Laplace, EP, variational kin, stochastic, distributed; exact weighted draws; clutter, mixture, topics
 	$(FLYRUN) experiment=mnist_approximations $(ARGS)
 	$(FLYRUN) experiment=approximation_rates $(ARGS)
@@ -158,7 +168,7 @@ bench_store: $(VENV)/dev.stamp ## the same, and its ratios become those that tes
 	STORE_RATIOS=1 $(VENV)/bin/python -m pytest tests/benchmarks -m '' --benchmark-enable --benchmark-only -p no:xdist
 
 PEERS = $(VENV)/bin/flyrun --config-dir tools/peers
-bench_peers: $(VENV)/dev.stamp ## NumPyro, nutpie, BlackJAX and ours on MNIST, tall data, molecules; published (an hour)
+bench_peers: $(VENV)/dev.stamp ## NumPyro, nutpie, BlackJAX and ours on MNIST, tall data, molecules; published (over an hour)
 	$(call install,'.[peers]')
 	$(PEERS) experiment=peers_mnist $(ARGS)
 	$(PEERS) experiment=peers_tall $(ARGS)

@@ -15,13 +15,14 @@ import pytest
 from flyrun import extend
 from flyrun.ground.numerics import code_digest
 from tests.plugins.processes import copies
+from tests.plugins.rows import FOLDERS
 from tests.plugins.test_plugins import ARM, EXAMPLE, install
 from tests.stored import write_cell, write_run
 
 ROOT = Path(__file__).parents[1]
 TEXT = "\n".join((ROOT / f"docs/{page}.md").read_text(encoding="utf-8") for page in ("inside", "extending"))
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-PLUGINS = sorted((ROOT / "tests/plugins").glob("flyrun_*.py"))
+PLUGINS = [path for folder in FOLDERS for path in sorted(folder.glob("flyrun_*.py"))]
 
 
 def imports(source):
@@ -96,9 +97,8 @@ def test_nothing_of_it_is_loaded_before_it_is_used():
 )
 def test_every_command_imports_a_package_s_top_without_waiting(line, loads):
     code = f"{line}\nimport sys; print(bool({{'numba', 'scipy.special', 'jax'}} & {{*sys.modules}}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT / "tests/plugins", capture_output=True, text=True, timeout=60
-    )
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, FOLDERS))}
+    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == str(loads), done.stderr
 
 

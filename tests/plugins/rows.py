@@ -1,26 +1,18 @@
-"""The likelihoods of flyrun_rows.py and flyrun_jax_rows.py in this process, for a while."""
+"""Likelihoods of tools/likelihoods/flyrun_rows.py, or of flyrun_jax_rows.py, in this process for a while."""
 
 import contextlib
-import importlib
-import sys
 from pathlib import Path
 
-from flyrun.ground.schema import SCHEMAS
+from tools.results.older import registered as registered_from
 
-HERE = str(Path(__file__).parent)
+PLUGINS = Path(__file__).parent
+ROWS = Path(__file__).parents[2] / "tools/likelihoods"
+FOLDERS = [PLUGINS, ROWS]
 
 
 @contextlib.contextmanager
 def registered(module, *classes):
-    """A module of this folder, its classes and others choices of model until the block ends."""
-    before = dict(SCHEMAS["model"])
-    sys.path.insert(0, HERE)
-    try:
-        loaded = importlib.import_module(module)
-        ours = [value for value in vars(loaded).values() if getattr(value, "__module__", "") == module]
-        SCHEMAS["model"] |= {value.name: value for value in (*ours, *classes) if isinstance(value, type)}
+    """A module of these folders; its choices and other classes are registered until the block ends."""
+    path = next(path for folder in FOLDERS if (path := folder / f"{module}.py").is_file())
+    with registered_from([path], *classes) as (loaded,):
         yield loaded
-    finally:
-        sys.path.remove(HERE)
-        SCHEMAS["model"].clear()
-        SCHEMAS["model"].update(before)

@@ -2,15 +2,14 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.plugins.processes import copies
+from tests.plugins.rows import ROWS
 from tests.plugins.test_plugins import install
 
-HERE = Path(__file__).parent
 NAMES = {"label_noise": "LabelNoise", "softplus_counts": "SoftplusCounts", "known_noise": "KnownNoise"}
 ENDLESS = '''
 from flyrun.extend import RowLikelihood, option
@@ -33,7 +32,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
     points = [f"models: {name} = flyrun_rows:{cls}" for name, cls in NAMES.items()]
     install(folder, *points, "models: endless = flyrun_endless:Endless", package="flyrun-rows")
-    shutil.copy(HERE / "flyrun_rows.py", folder)
+    shutil.copy(ROWS / "flyrun_rows.py", folder)
     (folder / "flyrun_endless.py").write_text(f"import numpy as np\n{ENDLESS}")
     rng = np.random.default_rng(0)
     x = rng.normal(size=1500)

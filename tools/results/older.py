@@ -1,15 +1,20 @@
 """Published runs that are older than their experiment: what they were set to beside what it says now."""
 
 import argparse
+import contextlib
+import importlib
 import json
 import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from flyrun.experiments.compare.publish import SETTINGS
 from flyrun.experiments.config.arm import Arm
 from flyrun.experiments.config.compose import compose_job
-from flyrun.ground.schema import flat, show
+from flyrun.ground.schema import SCHEMAS, Choice, flat, show
 from tools.results import published
 
 
@@ -27,13 +32,37 @@ def changes(folder: Path) -> list[str] | None:
     words.add_argument("--config-dir", action="append", default=[])
     further, typed = words.parse_known_args(shlex.split(stored["command"])[1:])
     folders = [published.MEASURED.parents[1] / folder for folder in further.config_dir]
-    now = {arm.name: arm for arm in compose_job(typed, folders).arms}
+    with registered([path for folder in folders for path in folder.glob("flyrun_*.py")]):
+        now = {arm.name: arm for arm in compose_job(typed, folders).arms}
     found = [f"{name}: no longer an arm" for name in then if name not in now]
     found += [f"{name}: not published" for name in now if name not in then]
     found += _without_spread(folder)
     return found + [
         f"{name}: {text}" for name in then if name in now for text in _changes(then[name], now[name])
     ]
+
+
+@contextlib.contextmanager
+def registered(paths: list[Path], *classes: type[Choice]) -> Iterator[list[ModuleType]]:
+    """Packages of a module each that nobody has installed; their choices and classes until the block ends."""
+    before = {group: dict(choices) for group, choices in SCHEMAS.items()}
+    folders = [str(path.parent) for path in paths]
+    sys.path[:0] = folders
+    try:
+        modules = [importlib.import_module(path.stem) for path in paths]
+        for module in modules:
+            theirs = [value for value in vars(module).values() if isinstance(value, type)]
+            classes += tuple(value for value in theirs if value.__module__ == module.__name__)
+        for choice in classes:
+            if issubclass(choice, Choice):
+                SCHEMAS[choice.group][choice.name] = choice
+        yield modules
+    finally:
+        for folder in folders:
+            sys.path.remove(folder)
+        for group in SCHEMAS:
+            SCHEMAS[group].clear()
+            SCHEMAS[group].update(before.get(group, {}))
 
 
 #: columns of what is shown after ±, of reports in which it was worked out from effective draws alone

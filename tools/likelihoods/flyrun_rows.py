@@ -1,12 +1,15 @@
-"""Another package's likelihoods of one function each, with NumPy; flyrun_jax_rows.py has them with JAX.
+"""Another package's likelihoods of one function each, with NumPy, and rows for them.
 
-[project.entry-points."flyrun.models"]: label_noise = "flyrun_rows:LabelNoise"; softplus_counts =
-"flyrun_rows:SoftplusCounts"; known_noise = "flyrun_rows:KnownNoise".
+tests/plugins/flyrun_jax_rows.py has the likelihoods with JAX.
 """
+
+import hashlib
+import json
+from typing import Literal
 
 import numpy as np
 
-from flyrun.extend import RowLikelihood, choose, option, sigmoid, softplus
+from flyrun.extend import Dataset, RowLikelihood, Rows, choose, option, setting, sigmoid, softplus
 
 
 @option("model", "label_noise")
@@ -90,3 +93,37 @@ class KnownNoise(RowLikelihood):
     @staticmethod
     def draw(rng, eta, scale):
         return eta + scale * rng.standard_t(4.0, np.shape(eta))
+
+
+@option("dataset", "noisy_rows")
+class NoisyRows(Rows):
+    """Rows of standard normal numbers and a one, with targets that one of these likelihoods draws."""
+
+    n_data: int = setting(10_000, "rows", at_least=2)
+    n_features: int = setting(10, "columns, the ones included", at_least=2)
+    task: Literal["binary", "counts", "regression"] = setting("binary", "what the targets are")
+
+
+MODELS = {model.task: model for model in (LabelNoise, SoftplusCounts, KnownNoise)}
+VERSION = 1  # of `load`: to be raised where the same settings give other rows
+
+
+def load(config):
+    """Coefficients go from −0.8 to 0.9 by column; known scales are uniform from 0.2 to 2."""
+    rng = np.random.RandomState(1)
+    n, d = config.n_data, config.n_features
+    rows = np.column_stack([rng.standard_normal((n, d - 1)), np.ones(n)])
+    known = {"trials": rng.uniform(0.2, 2.0, n)} if config.task == "regression" else {}
+    target = MODELS[config.task].draw(rng, rows @ np.linspace(-0.8, 0.9, d), *known.values())
+    if config.task == "binary":
+        target = 2.0 * target - 1.0
+    names = (*(f"x{k}" for k in range(1, d)), "bias")
+    held_out = rows[:0], target[:0]
+    return Dataset(
+        "noisy_rows", rows, target, *held_out, names, fingerprint(config), {}, config.task, **known
+    )
+
+
+def fingerprint(config):
+    """Digest of what decides the rows."""
+    return hashlib.sha256(json.dumps([VERSION, config.settings()]).encode()).hexdigest()
