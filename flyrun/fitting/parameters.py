@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.families import family as families
 from flyrun.families.family import Auxiliary, Family
+from flyrun.families.options import for_tables
 from flyrun.families.prior_densities import Normal, Prior
 from flyrun.fitting import bars
 from flyrun.fitting.formula_sides import Formulas
@@ -27,21 +29,37 @@ from flyrun.tables.options import Table
 _SD = 1.0  # of the prior of what a log changes by, per sd of a column
 
 
-def refuse_unknown(formulas: Formulas, family: Family, levels: int) -> None:
-    """Raise ConfigError for a formula of what is no parameter of a family whose target has so many levels."""
-    # cutpoints stand in for the intercept, and their columns are the target's
-    known = [number.name for number in family.auxiliary(levels, 1.0)] if family.intercept else []
+def refuse_unknown(formulas: Formulas, family: Family, dataset: Dataset, layout: Layout) -> None:
+    """Raise ConfigError for a formula of what is no parameter of the family of a table's target."""
+    known = _explained(family, dataset.n_classes)
     for name in formulas:
-        if not known:
-            fault = (
-                f"{family.name} has no parameter that a formula of its own explains; leave the formula out"
-            )
-            raise ConfigError(f"formula of {name}: {fault}")
-        if name not in known:
-            close = did_you_mean(name, known)
-            raise ConfigError(
-                f"formula of {name}: {family.name} has no such parameter{close}; there are {listing(known)}"
-            )
+        if name in known:
+            continue
+        close = did_you_mean(name, known)
+        others = [] if close else _taking(name, dataset, layout)
+        mends = [f"there are {listing(known)}"] if known else []
+        mends += [f"choose --model {listing(others, 'or')} for it"] if others else []
+        mends += [] if known else ["leave the formula out"]
+        fault = f"{family.name} has no parameter of this name{close}"
+        raise ConfigError(f"formula of {name}: {fault}; {', or '.join(mends)}")
+
+
+def _explained(family: Family, levels: int) -> list[str]:
+    """The parameters that a formula may explain, where a target has so many levels."""
+    # cutpoints stand in for the intercept, and their columns are the target's
+    return [number.name for number in family.auxiliary(levels, 1.0)] if family.intercept else []
+
+
+def _taking(name: str, dataset: Dataset, layout: Layout) -> list[str]:
+    """The models that have a parameter of this name, and take a table's target."""
+    y = dataset.target * layout.target.sd + layout.target.mean
+    y = np.where(np.abs(y - np.rint(y)) < 1e-9, np.rint(y), y)  # standardised numbers come back in about
+    taking = []
+    for other in map(families.family, for_tables()):
+        domain = other.domain
+        if name in _explained(other, 0) and not domain.classes and domain.holds(y).all():
+            taking += [other.name] if domain.of_trials == (dataset.trials is not None) else []
+    return taking
 
 
 def refuse_groups(formulas: Formulas, bar: bars.Bar) -> None:

@@ -39,7 +39,7 @@ class Design:
 class Rows:
     """Rows of a table. features: (N, D), float32 or float64; target: y, (N,).
 
-    trials, offset, weights: (N,) or one number for all rows; trials (N, 2) of families.censoring.
+    trials, offset, weights: (N,) or one number for all rows; trials (N, 5) of families.censoring.
     weights: how often a row is there.
     designs: of each auxiliary number, None of one that is alike for all rows; none where all are.
     """

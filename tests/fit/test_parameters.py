@@ -207,6 +207,13 @@ def test_an_offset_is_on_the_scale_of_the_parameter():
     [
         (["y ~ x", "sgma ~ x"], "gaussian", r"did you mean sigma.*there are sigma"),
         (["k ~ x", "phi ~ x"], "poisson", "poisson has no parameter"),
+        (
+            ["k ~ x", "phi ~ x"],
+            "poisson",
+            "choose --model negative_binomial, zero_inflated_negative_binomial",
+        ),
+        (["share ~ x", "phi ~ x"], "student_t", "are sigma and nu, or choose --model beta or tweedie for it"),
+        (["y ~ x", "phi ~ x"], "student_t", "are sigma and nu$"),  # no model that has it takes numbers
         (["y ~ x", "sigma ~ (1 | g)"], "gaussian", r"leave \(1 \| g\) out"),
         (["y ~ x + (1 | g)", "sigma ~ x"], "gaussian", r"write C\(g\)"),
         (["y ~ x", "sigma ~ x", "sigma ~ 1"], "gaussian", "second one for sigma"),
@@ -219,6 +226,7 @@ def test_what_is_not_fitted_is_refused(formulas, model, message):
     x = rng.integers(0, 5, 60).astype(float)
     frame = pd.DataFrame({"x": x, "y": rng.normal(size=60), "k": rng.poisson(2, 60)})
     frame["g"] = np.where(np.arange(60) % 2, "a", "b")
+    frame["share"] = rng.uniform(0.1, 0.9, 60)
     with pytest.raises(ConfigError, match=message):
         flyrun.fit(frame, formulas, model=model)
 
