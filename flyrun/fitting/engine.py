@@ -82,9 +82,7 @@ def answer(
     """
     posterior = question.posterior
     with factoring(question.table.standardize):
-        if posterior.prior.others:
-            at, likelihood = mode.find(posterior)
-            chosen_priors.refuse_improper(posterior, question.layout.names, at, likelihood.curvature)
+        refuse_improper(question)
         if isinstance(posterior, OfTable):
             return _by_groups(question, posterior, spent, seed)
         drawn = draw(posterior, seed, spent)
@@ -92,6 +90,14 @@ def answer(
             return by_weights(question, drawn)
         say(f"weighted draws are not used, because {drawn.why}: chains are run instead")
         return _by_hmc(question, drawn, spent, seed)
+
+
+def refuse_improper(question: Question) -> None:
+    """Raise ConfigError where priors that are typed leave no posterior."""
+    posterior = question.posterior
+    if posterior.prior.others:
+        at, likelihood = mode.find(posterior)
+        chosen_priors.refuse_improper(posterior, question.layout.names, at, likelihood.curvature)
 
 
 def draw(

@@ -110,11 +110,16 @@ def described(layout: Layout, datasets: dict[str, Dataset]) -> Layout:
     for name, its in part.items():
         for column in its.columns:
             if kinds.setdefault(column.name, column.levels) != column.levels:
-                raise ConfigError(
-                    f"formula of {name}: {column.name} is a category in one formula and a number in another; "
-                    f"write C({column.name}) in both, or in none"
-                )
+                raise of_two_minds(name, column.name)
     return replace(layout, parameters=part)
+
+
+def of_two_minds(name: str, column: str) -> ConfigError:
+    """Of a column that formulas, one of them of this parameter, take for different things."""
+    return ConfigError(
+        f"formula of {name}: {column} is a category in one formula and a number in another; "
+        f"write C({column}) in both, or in none"
+    )
 
 
 class Further(NamedTuple):
@@ -128,29 +133,34 @@ class Further(NamedTuple):
 NONE = Further()
 
 
-def further(
-    auxiliary: Sequence[Auxiliary],
-    datasets: Mapping[str, Dataset],
-    layout: Layout,
-    scale: float,
-    typed: Mapping[str, Mapping[int, Typed]],
-) -> Further:
-    """What explains auxiliary numbers.
-
-    scale: of a slope's prior, per sd of its column, of what is no log. typed: priors of slopes, by name and
-    place, per unit of their columns.
-    """
-    if not datasets:
-        return NONE
+def designs_of(
+    auxiliary: Sequence[Auxiliary], datasets: Mapping[str, Dataset], layout: Layout
+) -> tuple[Design | None, ...]:
+    """What explains auxiliary numbers, as of Further."""
     sd = layout.target.sd  # by which a table divides what is added to the target's predictor
-    designs, slopes = [], []
-    for number in auxiliary:
+    designs = []
+    for number in auxiliary if datasets else ():
         part = datasets.get(number.name)
         offset = 0.0 if part is None or part.offset is None else part.offset * sd
         designs.append(None if part is None else Design(np.asarray(part.features), offset))
-        usual = Normal(0.0, _SD if number.scale == "log" else scale)
-        features = layout.parameters[number.name].features if part is not None else []
-        columns = [column for column in features for _ in column.encoded]
+    return tuple(designs)
+
+
+def slopes_of(
+    auxiliary: Sequence[Auxiliary],
+    layout: Layout,
+    scale: float,
+    typed: Mapping[str, Mapping[int, Typed]],
+) -> tuple[tuple[Prior, ...], ...]:
+    """The priors of the coefficients of auxiliary numbers' columns, as of Further.
+
+    scale: of such a prior, per sd of the column, of what is no log. typed: those that are chosen, by name and
+    place, per unit of their columns.
+    """
+    slopes = []
+    for number in auxiliary if layout.parameters else ():
+        usual, part = Normal(0.0, _SD if number.scale == "log" else scale), layout.parameters.get(number.name)
+        columns = [column for column in part.features for _ in column.encoded] if part else []
         chosen = typed.get(number.name, {})
         slopes.append(
             tuple(
@@ -158,4 +168,4 @@ def further(
                 for d, column in enumerate(columns)
             )
         )
-    return Further(tuple(designs), tuple(slopes))
+    return tuple(slopes)

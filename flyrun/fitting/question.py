@@ -79,19 +79,18 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     datasets = parameters.load(table, request.formulas, dataset)
     layout = parameters.described(layout, datasets)
     numbers = model_family.auxiliary(dataset.n_classes, 1.0)
-    chosen = chosen_priors.sort(request.priors, layout, numbers, grouped_table.terms(request.groups))
-    model_family = chosen_priors.with_priors(model_family, dataset.n_classes, chosen, layout)
-    further = parameters.further(numbers, datasets, layout, request.prior_scale, chosen.slopes)
+    terms = grouped_table.terms(request.groups)
+    its = table_posterior.under_priors(model_family, request, layout, terms)
     if request.groups:
-        chosen_priors.normal_alone(chosen.coefficients, "a fit with groups")
+        chosen_priors.normal_alone(its.chosen.coefficients, "a fit with groups")
         if dataset.most is not None:  # few such densities are concave in η
             raise ConfigError(
                 f"fit: {request.groups[0]} does not go with targets that are truncated from above; write "
                 f"C({request.groups[0].group}), or leave {asked.say('most', asked.most)} out"
             )
-    of_coefficients = priors_of(request, layout, chosen.coefficients)
-    posterior = table_posterior.posterior_of(dataset, model_family, of_coefficients, further)
-    return table, dataset, layout, posterior, chosen
+    further = parameters.Further(parameters.designs_of(numbers, datasets, layout), its.slopes)
+    posterior = table_posterior.posterior_of(dataset, its.family, its.priors, further)
+    return table, dataset, layout, posterior, its.chosen
 
 
 def priors_of(request: Request, layout: Layout, typed: Sequence[priors.Typed]) -> priors.Priors:

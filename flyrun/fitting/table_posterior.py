@@ -1,6 +1,8 @@
 """From a person's table to the posterior of one family's numbers."""
 
+from collections.abc import Collection
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,12 +10,18 @@ from flyrun.families import family as families
 from flyrun.families.censoring import censored, columns
 from flyrun.families.family import Family
 from flyrun.families.options import for_tables
-from flyrun.fitting.parameters import NONE, Further
+from flyrun.families.prior_densities import Prior
+from flyrun.fitting import chosen_priors
+from flyrun.fitting.chosen_priors import Chosen
+from flyrun.fitting.parameters import NONE, Further, slopes_of
 from flyrun.fitting.priors import Priors
+from flyrun.fitting.priors import priors as priors_of
+from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import listing
 from flyrun.tables.dataset import Dataset
+from flyrun.tables.layout import Layout
 
 _MOST_PARAMETERS = 3_000
 
@@ -34,6 +42,32 @@ def refuse_uncensored(family: Family) -> None:
         raise ConfigError(
             f"fit: {family.name} is not fitted to targets that were not seen whole; choose --model {known}"
         )
+
+
+class UnderPriors(NamedTuple):
+    """A family under the priors that are typed. priors: of its coefficients; slopes: of auxiliary numbers'
+    columns, as of Posterior; chosen: what is typed."""
+
+    family: Family
+    priors: Priors
+    slopes: tuple[tuple[Prior, ...], ...]
+    chosen: Chosen
+
+
+def under_priors(
+    family: Family, request: Request, layout: Layout, groups: Collection[str] = ()
+) -> UnderPriors:
+    """What a request's priors are in units of a layout. groups: terms of effects' distribution.
+
+    Raises ConfigError for a term that there is not.
+    """
+    levels = len(layout.target.levels or [])
+    numbers = family.auxiliary(levels, 1.0)
+    chosen = chosen_priors.sort(request.priors, layout, numbers, groups)
+    of_coefficients = priors_of(layout, chosen.coefficients, request.prior_scale, family.intercept)
+    slopes = slopes_of(numbers, layout, request.prior_scale, chosen.slopes)
+    its = chosen_priors.with_priors(family, levels, chosen, layout)
+    return UnderPriors(its, of_coefficients, slopes, chosen)
 
 
 def posterior_of(dataset: Dataset, family: Family, priors: Priors, further: Further = NONE) -> Posterior:

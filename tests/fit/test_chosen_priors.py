@@ -149,10 +149,3 @@ def test_flat_is_refused_where_rows_do_not_bound_the_coefficient():
     mixed = pd.DataFrame({"x": x, "y": np.where(x + rng.logistic(size=80) > 0, "b", "a")})
     fit = flyrun.fit(mixed, "y ~ x", priors={"x": "flat", "intercept": "flat"})
     assert fit.priors["prior"]["x"] == "flat"
-
-
-def test_a_scan_takes_normal_priors(tmp_path):
-    for part in "ab":
-        numbers(600, ord(part)).to_parquet(tmp_path / f"{part}.parquet")
-    with pytest.raises(ConfigError, match=r"a scan takes normal\(MEAN, SD\)"):
-        flyrun.fit(str(tmp_path), "y ~ x", model="gaussian", priors={"x": "cauchy(0, 1)"})

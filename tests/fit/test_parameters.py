@@ -229,10 +229,3 @@ def test_what_is_not_fitted_is_refused(formulas, model, message):
     frame["share"] = rng.uniform(0.1, 0.9, 60)
     with pytest.raises(ConfigError, match=message):
         flyrun.fit(frame, formulas, model=model)
-
-
-def test_a_scan_refuses_further_formulas(tmp_path):
-    for part in "ab":
-        heteroscedastic(50).to_parquet(tmp_path / f"{part}.parquet")
-    with pytest.raises(ConfigError, match="formula of sigma: is fitted to one file"):
-        flyrun.fit(str(tmp_path), ["y ~ x", "sigma ~ x"], model="gaussian")

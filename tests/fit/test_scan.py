@@ -61,7 +61,7 @@ def table(rng, n, model="logistic", rare=0):
 def write(folder, columns, files=4, group=500):
     """The rows in so many files."""
     folder.mkdir(exist_ok=True)
-    for k, rows in enumerate(np.array_split(np.arange(len(columns["y"])), files)):
+    for k, rows in enumerate(np.array_split(np.arange(len(next(iter(columns.values())))), files)):
         own = pyarrow.table({name: values[rows] for name, values in columns.items()})
         parquet.write_table(own, folder / f"part-{k}.parquet", row_group_size=group)
     return folder
@@ -194,7 +194,7 @@ def test_room_for_rows_ends_where_it_is_said_to(monkeypatch):
 
 
 def test_intensities_beyond_what_exponentials_reach_are_drawn_right():
-    look = SumLook(None, "logistic", 2, None, Intensity(1.0, 0.0, np.inf), 0)
+    look = SumLook(None, "logistic", None, Intensity(1.0, 0.0, np.inf), 0)
     index, count, intensity, core = look._pick(np.full(2_000, 900.0), np.random.default_rng(0))
     assert len(index) == 2_000
     assert not core.any()
@@ -257,7 +257,7 @@ def test_rows_travel_as_the_smallest_numbers_that_are_exact():
         assert made.unpacked(True).y.tolist() == y
         assert made.unpacked(True).copies.tolist() == count
     assert rows([0, 1], [1, 2]).nbytes == 2 * (12 + 1 + 1 + 4 + 4 + 4 + 1)
-    look = SumLook(None, "logistic", 2, None, Intensity(0.1, 0.0, np.inf), 0)
+    look = SumLook(None, "logistic", None, Intensity(0.1, 0.0, np.inf), 0)
     _, _, intensity, _ = look._pick(np.linspace(1.0, 9.0, 99), np.random.default_rng(0))
     assert (
         intensity.astype(np.float32) == intensity

@@ -29,9 +29,8 @@ def found(folder):
     names, groups = ("dose", "age", "kind"), [[block] for block in shards.blocks]
     words = text_levels.tree(in_turn(TextLook(("kind",)), groups, ""))
     levels = (("kind", words.of("kind")),)
-    return pd.DataFrame(columns | {"kind": kinds}), terms.find(
-        TEXT, shards, names, levels, groups, in_turn, 0
-    )
+    made = terms.find([TEXT], shards, names, levels, groups, in_turn, 0)
+    return pd.DataFrame(columns | {"kind": kinds}), made.each[0]
 
 
 def of_whole(table, own):

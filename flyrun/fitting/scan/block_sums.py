@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.fitting import identified
-from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
+from flyrun.fitting.scan.encoded_rows import Encoding
 from flyrun.fitting.scan.row_groups import Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 from flyrun.fitting.scan.table_files import Block
@@ -148,7 +148,6 @@ class SumLook(Look):
 
     encoding: Encoding
     model: str
-    levels: int
     centre: Centre
     intensity: Intensity
     seed: int
@@ -156,8 +155,8 @@ class SumLook(Look):
     def of(self, block: Block, part: Part) -> Sums:
         """As a call, of some rows of a row group."""
         width = len(self.encoding.mean) + self.encoding.ones
-        sites = Sites(self.model, width, self.levels, self.centre)
-        linear, size = sites.posterior.linear, sites.posterior.size
+        sites = Sites(self.encoding, self.model, self.centre)
+        size = sites.posterior.size
         slope, curvature, kappa = np.zeros(size), np.zeros((size, size)), 0.0
         total, square, other = np.zeros(width), np.zeros(width), np.zeros(width, bool)
         y_sums, n, dropped, copies = np.zeros(2), 0, 0, 0.0
@@ -167,16 +166,17 @@ class SumLook(Look):
         rng = np.random.default_rng(key if part.number else key[:3])
         picked = []
         for x, y, beside, _, sum_x, lost in self.encoding.batches(block, part):
-            a, curvatures, left = sites.of(as_rows(x, y, beside, self.encoding.parts))
+            rows = sites.form.bare(y, beside)
+            a, curvatures, left = sites.of(x, rows)
             index, count, intensity, core = self._pick(left, rng)
             kappa += float(left[~core].sum())
             if len(index):
-                kept = (a[:, index].T, curvatures[:, index].T)
+                summed = (a[:, index].T, curvatures[:, index].T)
                 own_x = x[: len(self.encoding.mean), index].T
-                picked.append((own_x, y[index], beside[:, index].T, count, intensity, *kept))
+                picked.append((own_x, y[index], beside[:, index].T, count, intensity, *summed))
             if core.any():
                 a[:, core], curvatures[:, core] = 0.0, 0.0
-            _add(slope, curvature, x, a, curvatures, sites.pairs, linear)
+            _add(slope, curvature, x, a, curvatures, sites)
             if (each := self.encoding.copies(beside)) is None:
                 total += sum_x
                 square += np.vecdot(x, x)
@@ -194,10 +194,10 @@ class SumLook(Look):
         shapes = [(0, len(self.encoding.mean)), (0,), (0, len(self.encoding.parts)), (0,), (0,)]
         shapes += [(0, sites.predictors), (0, len(sites.pairs))]
         columns = zip(*picked, strict=True) if picked else ([np.empty(shape)] for shape in shapes)
-        rows = [_packed(np.concatenate(pieces), kinds) for pieces, kinds in zip(columns, _KINDS, strict=True)]
-        rows.append(np.full(len(rows[0]), self.centre.stage, np.int8))
+        kept = [_packed(np.concatenate(pieces), kinds) for pieces, kinds in zip(columns, _KINDS, strict=True)]
+        kept.append(np.full(len(kept[0]), self.centre.stage, np.int8))
         sums = (slope, curvature, kappa, total, square, other, y_sums, ends)
-        return Sums(n, dropped, copies, *sums, (Travelled(*rows),))
+        return Sums(n, dropped, copies, *sums, (Travelled(*kept),))
 
     def _pick(self, size: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         """Rows that travel: which, K and Λ of each; and which are the core, (n,)."""
@@ -259,15 +259,19 @@ def _other(x: np.ndarray) -> np.ndarray:
     return (np.minimum(np.abs(x), np.abs(x - 1.0)) > 1e-6).any(axis=1)  # scaled to 1 with rounding
 
 
-def _products(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Σ of weight·x x', (D, D), of columns x (D, n)."""
+def _products(x: np.ndarray | None, weight: np.ndarray, z: np.ndarray | None) -> np.ndarray | float:
+    """Σ of weight·x z', (D, E), of columns x (D, n) and z (E, n); None is the column of ones."""
+    if x is None or z is None:
+        if x is None and z is None:
+            return float(weight.sum(dtype=np.float64))
+        return (z @ weight)[None] if x is None else (x @ weight)[:, None]  # type: ignore[operator]
     many = few(x)
-    if many >= x.shape[1] and weight.min() >= 0.0:
+    if x is z and many >= x.shape[1] and weight.min() >= 0.0:
         half = x * np.sqrt(weight)
         return half @ half.T  # of which BLAS works out one triangle
-    both, total = x * weight, np.zeros((len(x), len(x)))
+    both, total = x * weight, np.zeros((len(x), len(z)))
     for k in range(0, x.shape[1], many):
-        total += both[:, k : k + many] @ x[:, k : k + many].T
+        total += both[:, k : k + many] @ z[:, k : k + many].T
     return total
 
 
@@ -277,26 +281,19 @@ def _add(
     x: np.ndarray,
     a: np.ndarray,
     curvatures: np.ndarray,
-    pairs: list[tuple[int, int]],
-    linear: int,
+    sites: Sites,
 ) -> None:
     """Add slopes and curvatures, (P,), (P, P), of a batch x (D, n) by coefficients and auxiliary numbers."""
-    width = len(x)
-    place = [
-        slice(k * width, (k + 1) * width) if k < linear else linear * (width - 1) + k for k in range(len(a))
-    ]
-    for j, at in enumerate(place):
-        slope[at] += x @ a[j] if j < linear else a[j].sum(dtype=np.float64)
-    for i, (j, k) in enumerate(pairs):
-        if k < linear:
-            both = _products(x, curvatures[i])
-        elif j < linear:
-            both = x @ curvatures[i]
-        else:
-            both = curvatures[i].sum(dtype=np.float64)
-        curvature[place[j], place[k]] += both
+    post = sites.posterior
+    first, *further = sites.form.of_predictors(post)[post.linear - 1 :]
+    columns = [x[first]] * post.linear + [which if which is None else x[which] for which in further]
+    for at, its, each in zip(post.places, columns, a, strict=True):
+        slope[at] += each.sum(dtype=np.float64) if its is None else its @ each
+    for i, (j, k) in enumerate(sites.pairs):
+        both = _products(columns[j], curvatures[i], columns[k])
+        curvature[post.places[j], post.places[k]] += both
         if j != k:
-            curvature[place[k], place[j]] += both.T if k < linear else both
+            curvature[post.places[k], post.places[j]] += np.transpose(both)
 
 
 class Products(NamedTuple):

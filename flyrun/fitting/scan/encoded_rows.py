@@ -7,13 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.families import domains
-from flyrun.fitting.rows_posterior import Rows
+from flyrun.families import censoring, domains
+from flyrun.families.family import Family, family
+from flyrun.fitting.rows_posterior import CoefficientPrior, Design, Posterior, Rows
 from flyrun.fitting.scan.row_groups import Part, head
 from flyrun.fitting.scan.table_files import Block
-from flyrun.fitting.scan.terms import Terms
+from flyrun.fitting.scan.terms import Matrices, Terms
 from flyrun.ground.errors import DataError
 from flyrun.tables import encode
+from flyrun.tables.dataset import UNSEEN
 from flyrun.tables.encode import zero_one
 from flyrun.tables.layout import Column, Layout, plain
 
@@ -32,15 +34,21 @@ class Encoding:
     two: np.ndarray
     missing: str = "refuse"
 
+    @property
+    def features(self) -> list[Column]:
+        """Of the target's predictors, then those of each parameter that has its own."""
+        layouts = (self.layout, *self.layout.parameters.values())
+        return [column for layout in layouts for column in layout.features]
+
     @cached_property
     def mean(self) -> np.ndarray:
         """Of columns, taken off them, (D,)."""
-        return np.array([column.mean for column in self.layout.features for _ in column.encoded])
+        return np.array([column.mean for column in self.features for _ in column.encoded])
 
     @cached_property
     def sd(self) -> np.ndarray:
         """Of columns, which they are divided by, (D,)."""
-        return np.array([column.sd for column in self.layout.features for _ in column.encoded])
+        return np.array([column.sd for column in self.features for _ in column.encoded])
 
     @property
     def ones(self) -> bool:
@@ -54,12 +62,15 @@ class Encoding:
         return [float(k) for k in range(len(levels))] if self.layout.target.text else [*map(float, levels)]
 
     @cached_property
-    def terms(self) -> Terms | None:
-        """Of a formula, whose matrix's columns these are."""
-        if (text := self.layout.formula) is None:
+    def terms(self) -> Matrices | None:
+        """Of formulas, whose matrices' columns these are."""
+        if self.layout.formula is None:
             return None
-        names = tuple(column.name for column in self.layout.features)
-        return Terms(text, self.layout.sources, self.layout.state, names)
+        each = (
+            Terms(str(its.formula), its.sources, its.state, tuple(column.name for column in its.features))
+            for its in (self.layout, *self.layout.parameters.values())
+        )
+        return Matrices(tuple(column.name for column in self.layout.columns), tuple(each))
 
     @property
     def levels(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -69,8 +80,48 @@ class Encoding:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What of rows.Rows the columns beside the features are."""
-        return tuple("offset" if role == "exposure" else role for role in self.layout.beside)
+        """What of rows the columns beside the features are."""
+        return tuple(encode.PARTS.get(role, role) for role in self.layout.beside)
+
+    def family(self, its: Family) -> Family:
+        """A family as these rows need it: parameters differ by row, or targets were not seen whole."""
+        unseen = {*UNSEEN} & {*self.parts}
+        if self.layout.parameters or (unseen and its.alone_derivatives):
+            its = its.in_one_part(len(self.values))
+        return censoring.censored(its) if unseen else its
+
+    def form(self, its: Family) -> "Form":
+        """How rows of a family are read off their columns."""
+        if not self.layout.parameters:
+            return Form(self.parts, its)
+        parameters, ones, ends = self.layout.parameters, [len(self.mean)], [len(self.layout.names) - 1]
+        ends += [len(part.names) - 1 for part in parameters.values()]
+        first, *others = np.split(np.arange(len(self.mean)), np.cumsum(ends)[:-1])
+        columns = dict(zip(parameters, others, strict=True))
+        further = (columns.get(number.name) for number in its.auxiliary(len(self.values), 1.0))
+        return Form(
+            self.parts,
+            its,
+            np.append(first, ones),
+            tuple(which if which is None else np.append(which, ones) for which in further),
+        )
+
+    def blank(self, model: str) -> Posterior:
+        """Of no rows, which says what a model says of any."""
+        its = self.family(family(model))
+        none, width = CoefficientPrior(np.zeros(1), np.ones(1)), len(self.mean) + self.ones
+        rows = self.form(its).rows(np.empty((0, width)), np.empty(0), np.empty((len(self.parts), 0)))
+        return Posterior(its, rows, none, len(self.values))
+
+    def rescaled(self, mean: np.ndarray, sd: np.ndarray, two: np.ndarray) -> Layout:
+        """The layout with these means and sds of what columns become, as of `scaled`."""
+        columns = iter(scaled(self.features, mean, sd, two))
+        first, *others = (
+            [next(columns) for _ in its.features] for its in (self.layout, *self.layout.parameters.values())
+        )
+        parts = zip(self.layout.parameters.items(), others, strict=True)
+        parameters = {name: replace(part, features=its) for (name, part), its in parts}
+        return replace(self.layout, features=first, parameters=parameters)
 
     @property
     def all_columns(self) -> tuple[str, ...]:
@@ -81,7 +132,7 @@ class Encoding:
     def batches(self, block: Block, part: Part) -> Iterator["Batch"]:
         """The rows of a part, at most BATCH at a time, which share their room."""
         where = f"{block.file.path}: row group {block.group}"
-        features, width = self.layout.features, len(self.layout.features)
+        features, width = self.features, len(self.features)
         room = np.empty((len(self.mean) + self.ones, BATCH), np.float32)
         room[len(self.mean) :] = 1.0
         *columns, target = part.columns
@@ -121,7 +172,7 @@ class Encoding:
         """
         single, number = np.zeros((2, len(self.mean)), bool)
         d = 0
-        for column, about in zip(columns, self.layout.features, strict=True):
+        for column, about in zip(columns, self.features, strict=True):
             if about.levels is None:
                 number[d], single[d] = True, column.dtype == np.float32
             d += len(about.encoded)
@@ -133,7 +184,7 @@ class Encoding:
         """Columns beside the features, (B, n), as rows have them; DataError for what they cannot hold."""
         converted = beside.copy()
         for k, (role, column) in enumerate(self.layout.beside.items()):
-            if role != "offset" and (refusal := domains.BESIDE[role].refusal(beside[k])):
+            if role in domains.BESIDE and (refusal := domains.BESIDE[role].refusal(beside[k])):
                 message = f"{role} {column.name} is {plain(beside[k][refusal[0]])}, but {refusal[1]}"
                 raise DataError(f"{where}: {message}; mend the file, or leave the column out")
             converted[k] = encode.beside(role, beside[k], self.layout)
@@ -160,7 +211,18 @@ class Encoding:
         if refusal is not None:
             message = f"target {self.layout.target.name} is {plain(y[refusal[0]])}, but {refusal[1]}"
             raise DataError(f"{where}: {message}; mend the file, or choose another --model")
-        return encode.target(numbers, self.layout)
+        numbers = encode.target(numbers, self.layout)
+        if "entry" in self.parts:
+            entry, seen = beside[self.parts.index("entry")], self.layout.domain.whole
+            if "censored" in self.parts:
+                seen = seen & (beside[self.parts.index("censored")] == censoring.SEEN)
+            if not (fine := (entry < numbers) | (seen & (entry == numbers))).all():
+                late = f"{self.layout.beside['entry'].name} is not below {self.layout.target.name}"
+                value = plain(y[int(np.argmin(fine))])
+                raise DataError(
+                    f"{where}: {late}, {value}, so that the row would not be there; mend the file"
+                )
+        return numbers
 
 
 def scaled(columns: Sequence[Column], mean: np.ndarray, sd: np.ndarray, two: np.ndarray) -> list[Column]:
@@ -201,9 +263,47 @@ def complete(
     return kept
 
 
-def as_rows(x: np.ndarray, y: np.ndarray, beside: np.ndarray, parts: tuple[str, ...]) -> Rows:
-    """Rows of features, (n, D) or as many as `beside`, (B, n), says."""
-    return Rows(x, y, **dict(zip(parts, beside, strict=True)))  # type: ignore[arg-type]
+class Form(NamedTuple):
+    """How a posterior's rows of a family are read off columns. parts: what those beside the features are.
+
+    first: which of the features the target's predictors are linear in; further: of each auxiliary number the
+    same, None of one that is alike for all rows; nothing where all are.
+    """
+
+    parts: tuple[str, ...]
+    family: Family
+    first: slice | np.ndarray = slice(None)
+    further: tuple[np.ndarray | None, ...] = ()
+
+    def bare(self, y: np.ndarray, beside: np.ndarray) -> Rows:
+        """Rows without features, of targets (n,) and columns (B, n)."""
+        named = dict(zip(self.parts, beside, strict=True))
+        if unseen := {name: named.pop(name) for name in UNSEEN if name in named}:
+            kinds = unseen.pop("censored", None)
+            named["trials"] = censoring.columns(self.family, y, kinds, **unseen)
+        return Rows(np.empty((len(y), 0)), y, **named)  # type: ignore[arg-type]
+
+    def rows(self, x: np.ndarray, y: np.ndarray, beside: np.ndarray) -> Rows:
+        """Rows of features (n, D), targets (n,) and columns (B, n)."""
+        designs = tuple(which if which is None else Design(x[:, which]) for which in self.further)
+        return replace(self.bare(y, beside), features=x[:, self.first], designs=designs)
+
+    def columns(self, rows: Rows) -> np.ndarray:
+        """All features (n, D) of such rows."""
+        if not self.further:
+            return rows.features
+        ends = [int(which[-1]) for which in self.further if which is not None]  # that of ones comes last
+        x = np.empty((len(rows), 1 + ends[0]))
+        x[:, self.first] = rows.features
+        for which, design in zip(self.further, rows.designs, strict=True):
+            if which is not None and design is not None:
+                x[:, which] = design.features
+        return x
+
+    def of_predictors(self, posterior: Posterior) -> list[slice | np.ndarray | None]:
+        """Which of the features each of K predictors is linear in; None of a number alike for all rows."""
+        further = self.further or (None,) * len(posterior.auxiliary)
+        return [self.first] * posterior.linear + [*further]
 
 
 class Sample(NamedTuple):
@@ -245,7 +345,7 @@ class PilotLook(_Read):
     most: int
     seed: int
     levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    terms: Terms | None = None  # of a formula, whose sources the columns are
+    terms: Matrices | None = None  # of formulas, whose sources the columns are
 
     def __call__(self, block: Block) -> Sample:
         """Rows that lack a value are left out."""

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from flyrun.families.family import family
 from flyrun.fitting import even_draws
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Look
-from flyrun.fitting.scan.encoded_rows import Encoding, as_rows
+from flyrun.fitting.scan.encoded_rows import Encoding
 from flyrun.fitting.scan.row_groups import Part, tree
+from flyrun.fitting.scan.second_order import predictors
 from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.ground.errors import ConfigError
@@ -57,21 +56,18 @@ class HeldOutLook(Look):
 
     encoding: Encoding
     model: str
-    levels: int
     draws: np.ndarray
 
     def of(self, block: Block, part: Part) -> HeldOut:
         """As a call, of some rows of a row group."""
-        prior = CoefficientPrior(np.zeros(1), np.ones(1))  # which no row has
-        width = len(self.encoding.mean) + self.encoding.ones
-        post = Posterior(family(self.model), Rows(np.empty((0, width)), np.empty(0)), prior, self.levels)
-        whole = self.draws[:, : post.n_coefficients].reshape(-1, post.linear, width).astype(np.float32)
-        others = [auxiliary[:, None] for auxiliary in post.auxiliaries(self.draws)]
+        post = self.encoding.blank(self.model)
+        form = self.encoding.form(post.family)
         held_out = HeldOut(0, 0, 0.0, 0.0, 0.0)
         for x, y, beside, _, _, lost in self.encoding.batches(block, part):
-            rows = as_rows(x, y, beside, self.encoding.parts)
-            p = [(whole[:, k] @ x).astype(np.float64) + rows.offset for k in range(post.linear)]
-            value = post.of_rows(replace(rows, weights=1.0), p + others)
+            rows = form.bare(y, beside)
+            p = predictors(post, form, self.draws, x)
+            p[: post.linear] = [eta + rows.offset for eta in p[: post.linear]]
+            value = post.of_rows(replace(rows, weights=1.0), p)
             value = np.nan_to_num(value, nan=-1e300, neginf=-1e300)
             each = logsumexp(value, axis=0) + post.family.constant(y, rows.trials)
             each -= math.log(len(self.draws) * self.encoding.layout.target.sd)  # in the target's own units

@@ -10,7 +10,8 @@ import numpy as np
 from rich.console import Console
 
 from flyrun.families.family import Family, family, with_link
-from flyrun.fitting import engine, identified, level_fits, lines, ratios, stored
+from flyrun.fitting import engine, identified, level_fits, lines, parameters, ratios, stored
+from flyrun.fitting import table_posterior as posteriors
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import Request, TypedTable, dashed
@@ -119,15 +120,10 @@ def answers(
 def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]:
     """The files, the table as it is typed, and the features. FlyrunError for what a scan does not take."""
     _refuse_options(request)
-    for name in request.formulas:
-        raise ConfigError(
-            f"formula of {name}: is fitted to one file in memory, not by a scan; name one file, or leave the "
-            "formula out"
-        )
     shards, table = table_files.find(request.file), request.typed_table
     drop, features = table.drop, table.features
     if table.formula is not None:
-        table, features = _of_formula(shards, table)
+        table, features = _of_formulas(shards, table, request)
     shards = table_files.with_categories(shards, table)
     if request.by is not None:
         level_fits.refuse(request, shards.kinds)
@@ -142,15 +138,23 @@ def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]
     return shards, table, columns
 
 
-def _of_formula(shards: table_files.Shards, table: TypedTable) -> tuple[TypedTable, tuple[str, ...]]:
-    """The table with the categories that its formula makes, and the columns that this names."""
+def _of_formulas(
+    shards: table_files.Shards, table: TypedTable, request: Request
+) -> tuple[TypedTable, tuple[str, ...]]:
+    """The table with the categories that formulas make, and the columns that these name."""
     from flyrun.tables import formula  # late: few fits have one
 
-    read = formula.read(str(table.formula), list(shards.kinds))
-    if name := next((name for name in read.columns if table.role(name) != "column"), None):
-        raise ConfigError(f"formula {table.formula!r} names {name}, which is the {table.role(name)}")
-    categories = tuple(dict.fromkeys([*table.categorical, *read.categories]))
-    return replace(table, categorical=categories), read.columns
+    rights = [str(table.formula), *(options["formula"] for options in request.formulas.values())]
+    each = [formula.read(text, list(shards.kinds)) for text in rights]
+    columns = tuple(dict.fromkeys(name for read in each for name in read.columns))
+    categories = dict.fromkeys(name for read in each for name in read.categories)
+    numbers = {name for name in categories if shards.kinds[name] != "text"} - {*table.categorical}
+    for of, read in zip((request.target, *request.formulas), each, strict=True):
+        if name := next((name for name in read.columns if table.role(name) != "column"), None):
+            raise ConfigError(f"formula {read.text!r} names {name}, which is the {table.role(name)}")
+        if both := {*read.columns} & numbers - {*read.categories}:
+            raise parameters.of_two_minds(of, min(both))
+    return replace(table, categorical=tuple(dict.fromkeys([*table.categorical, *categories]))), columns
 
 
 def _answered(
@@ -165,8 +169,11 @@ def _answered(
         *_foretold(counts),
     ]
     question = Question(request, table, layout, fitted.posterior, about)
+    engine.refuse_improper(question)
     weighted = engine.by_weights(question, fitted.answer.found)
-    empty = identified.empty_in_sums(layout, fitted.encoding.two, fitted.ends)
+    width = len(layout.names) - 1  # columns of the target's predictors, before those of parameters
+    ends = np.delete(fitted.ends, np.s_[width:-1], axis=1)
+    empty = identified.empty_in_sums(layout, fitted.encoding.two[:width], ends)
     return replace(weighted, how=_how(fitted), scan=counts, caveats=[*weighted.caveats, *empty])
 
 
@@ -220,6 +227,8 @@ def _model(request: Request, table: TypedTable, y: np.ndarray) -> tuple[str, Fam
     if request.exp:
         ratios.name_of(model_family.link, request.target)
     _refuse_beside(request, table, model_family)
+    levels = set(y.tolist()) if model_family.domain.classes else ()
+    parameters.refuse_unknown(request.formulas, model_family, len(levels))
     return task, model_family
 
 
@@ -229,11 +238,11 @@ def _refuse_beside(request: Request, table: TypedTable, model_family: Family) ->
 
     if refusal := refused_beside(model_family.domain, table, counts=False):
         raise ConfigError(f"{request.file}: target {request.target} {refusal}")
-    if unseen := {"event", "cens", "high", "entry", "most"} & table.beside.keys():
-        raise ConfigError(
-            f"fit: {table.say(min(unseen), table.beside[min(unseen)])}: is not for a scan of many files; "
-            "write them as one file"
-        )
+    if upper := sorted({"high", "most"} & table.beside.keys()):
+        what = table.say(upper[0], table.beside[upper[0]])
+        raise ConfigError(f"fit: {what}: is not for a scan of many files; write them as one file")
+    if {"event", "cens", "entry"} & table.beside.keys():
+        posteriors.refuse_uncensored(model_family)
     role = next((role for role in ("offset", "exposure") if role in table.beside), None)
     if role and model_family.domain.standardized:
         raise ConfigError(
@@ -246,6 +255,14 @@ def _refuse_options(request: Request) -> None:
     if request.groups:
         bar = request.groups[0]
         raise ConfigError(f"fit: groups, as {bar}, are not for a scan of many files; write C({bar.group})")
+    for name, options in request.formulas.items():
+        if "formula" not in request.table:
+            raise ConfigError(
+                f"formula of {name}: a scan takes it beside a formula of the target; write that as "
+                f"'{request.target} ~ …'"
+            )
+        if role := next((role for role in ("offset", "exposure") if role in options), None):
+            raise ConfigError(f"formula of {name}: its {role} is not for a scan of many files; leave it out")
     if request.by is not None and "formula" in request.table:
         raise ConfigError(
             "--by: a formula is not for levels of many files; name columns with --target and --features"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +59,7 @@ class Table:
         self.request, self.shards, self.seed = request, shards, seed
         self.columns, self.target = tuple(columns), request.target
         self.read = self.columns
-        self.terms: terms.Terms | None = None
+        self.terms: terms.Matrices | None = None
         self.beside = self.table.beside
         order = np.random.default_rng([seed, 2_000_000]).permutation(len(shards.blocks))
         self.blocks = [shards.blocks[k] for k in order]
@@ -74,9 +75,10 @@ class Table:
         read = {*texts} - {name for name, _ in self.shards.files[0].named}
         self.rows_read += self.shards.rows * len(read) // len(self.shards.kinds)
         n = len(self.blocks)
-        if (text := self.table.formula) is not None:
+        if self.table.formula is not None:
+            rights = [self.table.formula, *(part["formula"] for part in self.request.formulas.values())]
             self.terms = terms.find(
-                text, self.shards, self.read, self.levels, self.groups, self.mapper, self.seed
+                rights, self.shards, self.read, self.levels, self.groups, self.mapper, self.seed
             )
             if self.shards.rows > terms.MOST:
                 self.say(
@@ -141,7 +143,9 @@ class Table:
         if refusal:
             raise ConfigError(f"{self.given}: target {self.target} {refusal}")
         weight, known = 1.0 / pilot.chance, dict(self.levels)
-        columns = [text_levels.category(self.shards, name, known.get(name, ())) for name in self.columns]
+        names = self.columns if self.terms is None else ()
+        columns = [text_levels.category(self.shards, name, known.get(name, ())) for name in names]
+        columns += [] if self.terms is None else map(Column, self.terms.names)
         coded = np.array([column.levels is not None for column in columns for _ in column.encoded])
         x = np.vstack(features([*pilot.x.astype(np.float64).T], columns)).T.copy("C")
         low, high = x.min(axis=0), x.max(axis=0)
@@ -157,7 +161,18 @@ class Table:
         layout = Layout(task, target, columns, rows=self.rows, copies=float(self.rows))
         layout.beside = {role: Column(name) for role, name in self.beside.items()}
         if self.terms is not None:
-            layout.formula, layout.sources, layout.state, _ = self.terms
+            each, whole = iter(columns), layout
+            layout, *others = (
+                replace(
+                    whole,
+                    features=[next(each) for _ in its.names],
+                    formula=its.text,
+                    sources=its.columns,
+                    state=its.state,
+                )
+                for its in self.terms.each
+            )
+            layout.parameters = dict(zip(self.request.formulas, others, strict=True))
         return Encoding(layout, two, self.table.missing)
 
     def refuse_few(self, pilot: Sample, encoding: Encoding) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan.encoded_rows import Encoding, Sample, as_rows
+from flyrun.fitting.scan.encoded_rows import Encoding, Form, Sample
 from flyrun.fitting.scan.second_order import Centre, Sites
 from flyrun.tables.encode import features
 
@@ -17,24 +17,23 @@ def effective(chance: np.ndarray) -> float:
     return float((1.0 / chance).sum() ** 2 / (1.0 / chance**2).sum())
 
 
-def rows_of(pilot: Sample, encoding: Encoding, given: str) -> Rows:
+def rows_of(pilot: Sample, encoding: Encoding, form: Form, given: str) -> Rows:
     """As the looks encode them, each standing for as many as it was drawn from."""
-    parts = features([*pilot.x.astype(np.float64).T], encoding.layout.features)
+    parts = features([*pilot.x.astype(np.float64).T], encoding.features)
     x = np.vstack([*parts, np.ones((int(encoding.ones), len(pilot.y)))]).T.copy("C")
     beside = encoding.others(pilot.beside.T, given)
-    rows = as_rows(x, encoding.targets(pilot.y, given, beside), beside, encoding.parts)
+    rows = form.rows(x, encoding.targets(pilot.y, given, beside), beside)
     return replace(rows, weights=rows.weights / pilot.chance)
 
 
 def sizes(start: Posterior, chance: np.ndarray, encoding: Encoding, model: str, centre: Centre) -> np.ndarray:
     """Sizes of what second order leaves of the pilot's rows, (n,); chance: with which each was taken."""
     rows = replace(start.rows, weights=start.rows.weights * chance)
-    sites = Sites(model, rows.features.shape[1], len(encoding.values), centre)
+    sites = Sites(encoding, model, centre)
     size = np.empty(len(rows))
     for block in start.blocks(8_192):
         part = rows.take(block)
-        x = np.ascontiguousarray(part.features.T.astype(np.float32))
-        size[block] = sites.of(replace(part, features=x))[2]
+        size[block] = sites.of(np.ascontiguousarray(sites.form.columns(part).T, np.float32), part)[2]
     return size
 
 

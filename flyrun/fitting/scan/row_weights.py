@@ -8,17 +8,19 @@ mean exp Σ(r − c), c any constant of the row (Wagner 1988).
 
 import copy
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from flyrun.families.family import Family
+from flyrun.families.prior_densities import Prior
 from flyrun.fitting import gaussian_noise, hmc_on_rows, mode, other_modes
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Sums, Travelled
-from flyrun.fitting.scan.encoded_rows import as_rows
+from flyrun.fitting.scan.encoded_rows import Form
 from flyrun.fitting.weighted_draws import Weighted, doubts, shape_by_halves
 from flyrun.ground.diagnostics import ess
 
@@ -32,12 +34,36 @@ MOST_VARIANCE = 1.0  # of log weights, by halves of the rows
 _AT_ONCE = 1 << 21  # numbers of rows and their draws at a time
 
 
+class Model(NamedTuple):
+    """What of a posterior is no rows, in one layout's units. slopes: as of Posterior; form: of its rows."""
+
+    family: Family
+    levels: int
+    prior: CoefficientPrior
+    slopes: tuple[tuple[Prior, ...], ...]
+    form: Form
+
+    def posterior(self, rows: Rows) -> Posterior:
+        """Of these rows alone."""
+        return Posterior(self.family, rows, self.prior, self.levels, slopes=self.slopes)
+
+    def surrogate(self, rows: Rows, summed: Expansion) -> "Surrogate":
+        """Of these rows, and others of which this is known."""
+        known = self.family, rows, self.prior, self.levels
+        return Surrogate(*known, slopes=self.slopes, summed=summed, form=self.form)
+
+    def of_core(self, core: Travelled, summed: Expansion, share: float = 1.0) -> "Surrogate":
+        """Of sums and the core's rows, unpacked; share: what these are of all rows."""
+        rows = self.form.rows(core.x, core.y, core.beside.T)
+        return self.surrogate(replace(rows, weights=rows.weights / share), summed)
+
+
 @dataclass
 class Surrogate(Posterior):
     """Prior, rows of the core, and a second order for all others. summed: about the last centre."""
 
     summed: Expansion | None = None
-    parts: tuple[str, ...] = ()  # what rows have besides
+    form: Form = field(kw_only=True)
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P)."""
@@ -68,7 +94,8 @@ class Surrogate(Posterior):
     @property
     def gaussian(self) -> bool:
         """Whether it is a Gaussian, as without a core and with normal priors alone."""
-        return not len(self.rows) and not self.auxiliary and self.prior.kind == "gaussian"
+        normal = self.prior.kind == "gaussian" and not self.prior.others
+        return not len(self.rows) and not self.auxiliary and normal
 
 
 def together(centres: list[np.ndarray], sums: list[Sums], share: float = 1.0) -> Expansion:
@@ -79,27 +106,12 @@ def together(centres: list[np.ndarray], sums: list[Sums], share: float = 1.0) ->
     return Expansion(last, 0.0, np.asarray(slope) / share, np.asarray(curvature) / share)
 
 
-def surrogate(
-    family: Family,
-    levels: int,
-    prior: CoefficientPrior,
-    summed: Expansion,
-    core: Travelled,
-    share: float = 1.0,
-    parts: tuple[str, ...] = (),
-) -> Surrogate:
-    """Of sums and the core's rows, unpacked."""
-    rows = as_rows(core.x, core.y, core.beside.T, parts)
-    return Surrogate(
-        family, replace(rows, weights=rows.weights / share), prior, levels, summed=summed, parts=parts
-    )
-
-
 @dataclass(frozen=True)
 class Units:
     """From coefficients of columns as a pilot scaled them, x, to those of other means and sds, x'.
 
     x = turn·x' + shift; mix (D, D): features are x' rows times it; target_sd, target_mean: y = sd·y' + mean.
+    entry: which of the columns beside the features is on the target's scale, if any.
     """
 
     turn: np.ndarray
@@ -107,24 +119,27 @@ class Units:
     mix: np.ndarray
     target_sd: float
     target_mean: float
+    entry: int | None
 
     @staticmethod
-    def of(post: Posterior, ratio: np.ndarray, away: np.ndarray, target: tuple[float, float]) -> "Units":
+    def of(post: Surrogate, ratio: np.ndarray, away: np.ndarray, target: tuple[float, float]) -> "Units":
         """ratio, away: (D,) of columns x = ratio·x' + away, without the ones; target: the same, of y."""
         mix = np.diag(np.append(ratio, 1.0)) if post.family.intercept else np.diag(ratio)
         if post.family.intercept:
             mix[-1, : len(ratio)] = away
         sd, mean = target
-        linear, width = post.linear, len(mix)
-        n = linear * width
         turn, shift = np.eye(post.size), np.zeros(post.size)
-        back = np.linalg.inv(mix)
-        turn[:n, :n] = np.kron(np.eye(linear), sd * back)
-        if post.family.intercept:
-            shift[:n] = np.tile(back[:, -1] * mean, linear)
+        for k, which in enumerate(post.form.of_predictors(post)):
+            place, linear = post.places[k], k < post.linear
+            if which is not None:
+                back = np.linalg.inv(mix[which][:, which])
+                turn[place, place] = (sd if linear else 1.0) * back
+                if linear and post.family.intercept:
+                    shift[place] = back[:, -1] * mean
         if sd != 1.0:
-            shift[n] = math.log(sd)  # a scale of the noise is the first auxiliary number
-        return Units(turn, shift, mix, sd, mean)
+            shift[gaussian_noise.place_of(post)] = math.log(sd)  # the first auxiliary number is the noise's
+        entry = post.form.parts.index("entry") if "entry" in post.form.parts else None
+        return Units(turn, shift, mix, sd, mean, entry)
 
     def centre(self, at: np.ndarray) -> np.ndarray:
         """A point (P,) in the other units."""
@@ -149,8 +164,10 @@ class Units:
 
     def rows(self, core: Travelled) -> Travelled:
         """The same rows, unpacked, in the other units."""
-        y = (core.y - self.target_mean) / self.target_sd
-        return core._replace(x=core.x @ np.linalg.inv(self.mix), y=y)
+        y, beside = (core.y - self.target_mean) / self.target_sd, core.beside.copy()
+        if self.entry is not None:
+            beside[:, self.entry] = (beside[:, self.entry] - self.target_mean) / self.target_sd
+        return core._replace(x=core.x @ np.linalg.inv(self.mix), y=y, beside=beside)
 
 
 class Remainders:
@@ -161,6 +178,7 @@ class Remainders:
     def __init__(self, posterior: Surrogate, rows: Travelled, centres: np.ndarray):
         """Evaluate each row at its stage's centre, of (stages, P)."""
         self.rows, self._posterior = rows, posterior
+        self._whole = posterior.form.rows(rows.x, rows.y, rows.beside.T)
         self._centre = self._at_own(np.arange(len(rows.y)), centres[rows.stage])
         self._value = posterior.of_rows(self._rows(slice(None)), self._centre)
 
@@ -173,25 +191,18 @@ class Remainders:
 
     def table(self, x: np.ndarray) -> np.ndarray:
         """(n, S) of all rows at all of x (S, P)."""
-        post, width, every = self._posterior, self._posterior.width, np.arange(len(self.rows.y))
-        offset = self._rows(every, (slice(None), None)).offset
-        linear = [self.rows.x @ x[:, k * width : (k + 1) * width].T + offset for k in range(post.linear)]
-        return self._left(every, linear + post.auxiliaries(x))
+        return self._left(np.arange(len(self.rows.y)), self._posterior.predictors(self._whole, x))
 
     def _at_own(self, index: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
         """K predictors (m,) of rows at points of their own, x (m, P)."""
-        post, width = self._posterior, self._posterior.width
-        features = self.rows.x[index]
-        blocks = (x[:, k * width : (k + 1) * width] for k in range(post.linear))
-        offset = self._rows(index).offset
-        return [np.einsum("nd,nd->n", features, block) + offset for block in blocks] + post.auxiliaries(x)
+        return self._posterior.predictors_each(self._whole.take(index), x)
 
     def _rows(self, index: slice | np.ndarray, down: tuple[slice | None, ...] = ()) -> Rows:
         """Some of them, by a slice or (m,), without features; down: how their numbers are to stand."""
-        rows = self.rows
-        beside = [column[index][down] if down else column[index] for column in rows.beside.T]
-        y = rows.y[index][down] if down else rows.y[index]
-        return Rows(rows.x[:0], y, **dict(zip(self._posterior.parts, beside, strict=True)))
+        whole = self._whole
+        each = (whole.target, whole.trials, whole.offset, whole.weights)
+        y, trials, offset, weights = (value[index][down] if np.ndim(value) else value for value in each)
+        return Rows(whole.features[:0], y, trials, offset, weights)
 
     def _left(self, index: np.ndarray, p: list[np.ndarray]) -> np.ndarray:
         """r of rows at K predictors, (m,) or (m, S)."""
@@ -269,7 +280,8 @@ def _of_surrogate(
         return proposal.centre + noise @ proposal.root.T, float(draws)
     centres, several = proposal.centre[None], None
     if post.family.outliers and len(post.rows):
-        gaussian_noise.refuse_unbounded(post, proposal.centre, post.n_coefficients, post.log_density)
+        place = gaussian_noise.place_of(post)
+        gaussian_noise.refuse_unbounded(post, proposal.centre, place, post.log_density)
         shape = proposal.root @ proposal.root.T
         several = other_modes.several(post, proposal.centre, shape, other_modes.leverage(post), rng)
         centres = several.centres

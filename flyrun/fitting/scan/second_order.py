@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flyrun.families.family import family
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior, Rows
+from flyrun.fitting.scan.encoded_rows import Encoding, Form
 
 _PROBES = 4  # pairs of points, draws of where the posterior may be
 # Of one predictor, pairs in sds of the centre's error and of the posterior. Squared differences of a cube
@@ -34,11 +34,10 @@ class Sites:
     posterior may be, told by its differences between pairs of points.
     """
 
-    def __init__(self, model: str, width: int, levels: int, centre: Centre):
-        prior = CoefficientPrior(np.zeros(1), np.ones(1))  # which no row has
-        self.posterior = Posterior(family(model), Rows(np.empty((0, width)), np.empty(0)), prior, levels)
-        linear, n = self.posterior.linear, width * self.posterior.linear
-        self.predictors = linear + self.posterior.size - n
+    def __init__(self, encoding: Encoding, model: str, centre: Centre):
+        self.posterior = encoding.blank(model)
+        self.form = encoding.form(self.posterior.family)
+        self.predictors = len(self.posterior.places)
         self.pairs = [(j, k) for j in range(self.predictors) for k in range(j, self.predictors)]
         rng = np.random.default_rng([3_000_000, centre.stage])
         points = centre.at[None]
@@ -55,19 +54,19 @@ class Sites:
             steps = np.stack([centre.off * noise[0] + probe for probe in noise[1:]], axis=1)
             points = np.concatenate([points, centre.at + steps.reshape(-1, len(centre.at)) @ centre.root.T])
             self._share = np.full(_PROBES, 1.0 / _PROBES)
-        self._points = points[:, :n].reshape(len(points), linear, width).astype(np.float32)
-        self._others = [column[:, None] for column in points[:, n:].T]
+        self._points = points
 
-    def of(self, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Slopes (K, n), curvatures (K(K+1)/2, n), float32, and sizes (n,) of rows of features (D, n)."""
-        x, y = rows.features, rows.target
-        p = [(self._points[:, k] @ x).astype(np.float64) for k in range(self._points.shape[1])]
+    def of(self, x: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Slopes (K, n), curvatures (K(K+1)/2, n), float32, and sizes (n,) of rows of features x (D, n)."""
+        y, linear = rows.target, self.posterior.linear
+        p = predictors(self.posterior, self.form, self._points, x)
         if self._spread is not None:
             wide, many = np.empty((len(self._spread), len(y)), np.float32), few(x)
             for k in range(0, len(y), many):
                 wide[:, k : k + many] = self._spread @ x[:, k : k + many]
             p[0] = p[0] + self._steps[:, None] * np.sqrt(np.einsum("rn,rn->n", wide, wide))
-        p = [eta + rows.offset for eta in p] + self._others if np.ndim(rows.offset) else p + self._others
+        if np.ndim(rows.offset):
+            p[:linear] = [eta + rows.offset for eta in p[:linear]]
         at = [eta[0] for eta in p]
         slopes, all_curvatures = self.posterior.row_derivatives(rows, at)
         slope = np.empty((self.predictors, len(y)), np.float32)
@@ -87,6 +86,19 @@ class Sites:
             left += (0.5 if j == k else 1.0) * curvatures[i] * (both[::2] - both[1::2])
         size = np.sqrt(0.5 * np.einsum("s,sn,sn->n", self._share, left, left))
         return slope, curvatures, np.where(np.isfinite(size), size, np.inf)
+
+
+def predictors(posterior: Posterior, form: Form, points: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+    """K predictors, (S, n), or (S, 1) of a number alike for all rows, without offsets, at points (S, P), of
+    features x (D, n), float32.
+    """
+    pairs = zip(posterior.places, form.of_predictors(posterior), strict=True)
+    return [
+        points[:, place]
+        if which is None
+        else (points[:, place].astype(np.float32) @ x[which]).astype(np.float64)
+        for place, which in pairs
+    ]
 
 
 def few(x: np.ndarray) -> int:

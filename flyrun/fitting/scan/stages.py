@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.families.family import Family
-from flyrun.fitting import chosen_priors, gaussian_noise, mode, priors, table_posterior, weighted_draws
+from flyrun.fitting import gaussian_noise, mode, table_posterior, weighted_draws
+from flyrun.fitting.priors import INTERCEPT_SD
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan import folds, pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, AtEnds, GramLook, Intensity, Products, SumLook, Sums
-from flyrun.fitting.scan.encoded_rows import Encoding, RowsLook, Sample, scaled
+from flyrun.fitting.scan.encoded_rows import Encoding, RowsLook, Sample
 from flyrun.fitting.scan.pilot import Table
 from flyrun.fitting.scan.row_groups import tree
+from flyrun.fitting.scan.row_weights import Model
 from flyrun.fitting.scan.rows_to_come import LEAST_DRAWS, rows_to_come
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.weighted_draws import Weighted
@@ -33,6 +35,7 @@ _GROWTH = 1.5  # of what is known, by each other stage
 _CORE_NUMBERS = 1_000_000  # that a further scan's rows kept as they are may be: chains go over all of them
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
+_SKEWED = 0.1  # variance of log weights from where all rows come if they can: draws of sums miss a tail then
 _FAR = 30.0  # posterior sds that the last centre may have moved by
 
 #: a scan that asks for looks: (look, groups from and to, words) → parts, until it has Found
@@ -90,16 +93,17 @@ class Scan(Table):
     def steps(self, pilot: Sample, encoding: Encoding, family: Family, first: Sequence[Stage] = ()) -> Steps:
         """As `run`, by who looks on its own. first: stages of the first scan."""
         table_posterior.refuse_many(family.linear(len(encoding.values)) * (self.width - 1 + family.intercept))
-        if family.by_sums:
+        model = self._model(encoding, family)
+        if model.family.by_sums:
             fitted = yield from self._by_sums(encoding, family)
             return (yield from self._held_out(fitted, family))
         self.refuse_few(pilot, encoding)
-        levels = len(encoding.values)
-        rows = pilot_rows.rows_of(pilot, encoding, self.given)
-        self.parts, self.chance = encoding.parts, pilot.chance
-        prior = table_posterior.coefficient_prior(family, levels, self._priors(encoding.layout))
+        self.chance, prior = pilot.chance, model.prior
         # about a peaked prior's mode rows that matter would seem small
-        start = Posterior(family, rows, CoefficientPrior(prior.mean, prior.sd), levels)
+        sd = np.where(np.isfinite(prior.sd), prior.sd, INTERCEPT_SD)
+        start = model._replace(prior=CoefficientPrior(prior.mean, sd)).posterior(
+            pilot_rows.rows_of(pilot, encoding, model.form, self.given)
+        )
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
         met = seen = self.seen(pilot)
@@ -128,13 +132,14 @@ class Scan(Table):
                 if alone and k + 1 == len(stages):  # of rows that told the centre before
                     continue
                 if sum(part.rows + part.dropped for part in parts) >= 0.99 * met * self.rows:
-                    at, curvature, seen = self._moved(start, prior, centres, parts)
+                    at, curvature, seen = self._moved(model, centres, parts)
                     self.say(f"{text}: the centre moved by {self.moved[-1]:.2g} sds")
             why = "its first centre was too far off"
             if sampled:
                 fitted = self._answer(family, encoding, centres, parts, apart, alone)
                 fitted.scans = number
-                if not (why := _doubts(fitted)):
+                most = _SKEWED if number < _SCANS and self.rows <= _ALL_ROWS else row_weights.MOST_VARIANCE
+                if not (why := _doubts(fitted, most)):
                     return (yield from self._held_out(fitted, family))
             if number < _SCANS:
                 self.say(f"another scan follows, because {why}")
@@ -143,11 +148,13 @@ class Scan(Table):
             f"{why}; use fewer columns with --drop, or more rows"
         )
 
-    def _priors(self, layout: Layout) -> priors.Priors:
-        chosen_priors.normal_alone(self.request.priors, "a scan")
-        return priors.priors(
-            layout, self.request.priors, self.request.prior_scale, intercept=layout.task != "ordered"
-        )
+    def _model(self, encoding: Encoding, family: Family) -> Model:
+        """Of rows as they are encoded. ConfigError for a prior that is of nothing there is."""
+        given = table_posterior.under_priors(encoding.family(family), self.request, encoding.layout)
+        its, levels = given.family, len(encoding.values)
+        prior = table_posterior.coefficient_prior(its, levels, given.priors)
+        its = replace(its, by_sums=its.by_sums and not prior.others)
+        return Model(its, levels, prior, given.slopes, encoding.form(its))
 
     def _look(
         self,
@@ -179,7 +186,7 @@ class Scan(Table):
             if number > 1 and weight[size > 0.1 * core].sum() * self.width <= _CORE_NUMBERS:
                 core *= 0.1
         intensity = Intensity(rate, LEAST_SHARE * mean, core)
-        return SumLook(encoding, model, len(encoding.values), centre, intensity, self.seed)
+        return SumLook(encoding, model, centre, intensity, self.seed)
 
     def _rate(self, mean: float, seen: float, to_come: Sequence[Stage], number: int, gone: float) -> float:
         """Λ for each unit of size; 0 where so many rows would travel that a better centre comes first.
@@ -204,13 +211,12 @@ class Scan(Table):
         return self.draws * come.each
 
     def _moved(
-        self, start: Posterior, prior: CoefficientPrior, centres: list[np.ndarray], parts: list[Sums]
+        self, model: Model, centres: list[np.ndarray], parts: list[Sums]
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """The next centre, (P,), all rows' curvature there, (P, P), and the share of rows that tell it."""
         share = sum(part.rows + part.dropped for part in parts) / self.rows
         summed = row_weights.together(centres, parts, share)
-        family, core = start.family, tree(list(parts)).core(start.family.intercept)
-        post = row_weights.surrogate(family, start.levels, prior, summed, core, share, self.parts)
+        post = model.of_core(tree(list(parts)).core(model.family.intercept), summed, share)
         at, likelihood = mode.find(post)
         covariance = mode.covariance(likelihood.curvature + post.prior_at(at).curvature)
         proposal = row_weights.Mixture.of(at, covariance, 0.0, 0.0)
@@ -232,11 +238,8 @@ class Scan(Table):
         every, centres, parts, apart = centres, centres[alone:], parts[alone:], apart[alone:]
         whole = tree(list(parts))
         layout, scales, exact = self._exact(family, encoding, whole)
-        levels = len(encoding.values)
-        prior = table_posterior.coefficient_prior(family, levels, self._priors(layout))
-        summed = row_weights.together(centres, parts)
-        core = whole.core(family.intercept)
-        pilots = row_weights.surrogate(family, levels, prior, summed, core, parts=self.parts)
+        model = self._model(exact, family)
+        pilots = model.of_core(whole.core(family.intercept), row_weights.together(centres, parts))
         units = row_weights.Units.of(pilots, *scales)
 
         def drawn(
@@ -245,8 +248,7 @@ class Scan(Table):
             abouts, sums = ([*each] for each in zip(*stages, strict=True))
             pooled = tree([*sums])
             summed = units.expansion(row_weights.together(abouts, sums))
-            core = units.rows(pooled.core(family.intercept))
-            post = row_weights.surrogate(family, levels, prior, summed, core, parts=self.parts)
+            post = model.of_core(units.rows(pooled.core(family.intercept)), summed)
             return post, row_weights.draw(post, units, pooled, every, seed, self.draws)
 
         post, answer = drawn([*zip(centres, parts, strict=True)], self.seed)
@@ -266,15 +268,13 @@ class Scan(Table):
         whole: Products = tree(list(parts))
         self.rows_read += whole.rows + whole.dropped
         layout, scales, exact = self._exact(family, encoding, whole)
-        prior = table_posterior.coefficient_prior(family, 0, self._priors(layout))
-        nothing = np.zeros(len(layout.names) + 1)
-        summed = Expansion(nothing, 0.0, nothing, np.zeros((len(nothing), len(nothing))))
+        model = self._model(exact, family)
         empty = Rows(np.empty((0, len(layout.names))), np.empty(0))
-        post = row_weights.Surrogate(family, empty, prior, summed=summed)
+        post = model.surrogate(empty, _nothing(len(layout.names) + 1))
         units = row_weights.Units.of(post, *scales)
 
         def drawn(products: Products, seed: int) -> tuple[row_weights.Surrogate, row_weights.Answer]:
-            sums = gaussian_noise.about(prior.mean, units.products(products.gram), products.copies)
+            sums = gaussian_noise.about(model.prior.mean, units.products(products.gram), products.copies)
             x = gaussian_noise.draw_from(sums, post, np.random.default_rng(seed), row_weights.DRAWS)
             return post, row_weights.Answer(Weighted.of_independent(x), 1.0, 0.0, 0, 0, 0)
 
@@ -288,7 +288,7 @@ class Scan(Table):
         """The same, with what each fold's rows are under the posterior of all others."""
         for k, ((_, answer), fold) in enumerate(zip(fitted.without, self.folds, strict=True)):
             draws = folds.some(answer.found)
-            look = folds.HeldOutLook(fitted.encoding, family.name, len(fitted.encoding.values), draws)
+            look = folds.HeldOutLook(fitted.encoding, family.name, draws)
             fitted.foretold.append(tree((yield look, fold, f"fold {k + 1} of {len(self.folds)}")))
             self.rows_read += fitted.foretold[-1].rows + fitted.foretold[-1].dropped
         fitted.rows_read = self.rows_read
@@ -308,7 +308,7 @@ class Scan(Table):
         levels = len(encoding.values)
         table_posterior.refuse_many(family.linear(levels) * (self.width - 1 + family.intercept))
         self.refuse_few(sample, encoding)
-        rows = pilot_rows.rows_of(sample, encoding, self.given)
+        rows = pilot_rows.rows_of(sample, encoding, encoding.form(family), self.given)
         each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), rows.features, rows.target
         none = np.zeros(x.shape[1], bool)
         sums = (x.T @ each, (x * x).T @ each, none, np.array([y @ each, (y * y) @ each]))
@@ -316,13 +316,11 @@ class Scan(Table):
         lost = sample.read - len(y)
         whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, ends, ())
         layout, _, exact = self._exact(family, encoding, whole)
-        rows = pilot_rows.rows_of(sample, exact, self.given)
-        prior = table_posterior.coefficient_prior(family, levels, self._priors(layout))
+        model = self._model(exact, family)
+        rows = pilot_rows.rows_of(sample, exact, model.form, self.given)
         with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
-            draws = weighted_draws.fit(Posterior(family, rows, prior, levels), self.seed)
-        size = len(draws.x.T)
-        nothing = Expansion(np.zeros(size), 0.0, np.zeros(size), np.zeros((size, size)))
-        post = row_weights.Surrogate(family, rows, prior, levels, summed=nothing, parts=encoding.parts)
+            draws = weighted_draws.fit(model.posterior(rows), self.seed)
+        post = model.surrogate(rows, _nothing(len(draws.x.T)))
         answer = row_weights.Answer(draws, 1.0, 0.0, len(y), 0, sample.x.nbytes)
         if draws.why:
             answer = replace(row_weights.by_chains(post, self.seed), core=len(y), nbytes=sample.x.nbytes)
@@ -342,7 +340,7 @@ class Scan(Table):
         away = whole.x[columns] / n
         ratio = np.sqrt(np.maximum(whole.square[columns] / n - away**2, 0.0))
         two = encoding.two & ~whole.other[columns]
-        owners = [column.name for column in encoding.layout.features for _ in column.encoded]
+        owners = [column.name for column in encoding.features for _ in column.encoded]
         if constant := [name for name, sd in zip(owners, ratio, strict=True) if not sd > 1e-6]:
             raise DataError(
                 f"{self.given}: {constant[0]} has one value alone in all rows; leave it out with --drop "
@@ -357,10 +355,7 @@ class Scan(Table):
             target = (math.sqrt(max(float(whole.y[1]) / n - mean**2, 1e-300)), mean)
         aim = encoding.layout.target
         layout = replace(
-            encoding.layout,
-            features=scaled(
-                encoding.layout.features, encoding.mean + away * encoding.sd, encoding.sd * ratio, two
-            ),
+            encoding.rescaled(encoding.mean + away * encoding.sd, encoding.sd * ratio, two),
             target=replace(aim, mean=aim.mean + target[1] * aim.sd, sd=aim.sd * target[0]),
             rows=whole.rows,
             dropped=whole.dropped,
@@ -385,11 +380,15 @@ def stages_of(groups: int, seen: float) -> list[Stage]:
     return [*stages, Stage(0, again, 1.0)] if again else stages
 
 
-def _doubts(fitted: Found) -> str:
-    """Why the draws of a scan are not to be trusted; "" where they are."""
+def _nothing(size: int) -> Expansion:
+    """Of no rows."""
+    return Expansion(np.zeros(size), 0.0, np.zeros(size), np.zeros((size, size)))
+
+
+def _doubts(fitted: Found, most: float) -> str:
+    """Why the draws of a scan are not to be trusted; "" where they are. most: variance of log weights."""
     if fitted.moved[-1] > _FAR and not fitted.answer.found.why:
         return f"the centre moved by {fitted.moved[-1]:.0f} sds in the last stage"
-    most = row_weights.MOST_VARIANCE
     for answer in (fitted.answer, *(answer for _, answer in fitted.without)):
         if answer.found.why:
             return answer.found.why

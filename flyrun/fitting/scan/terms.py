@@ -4,7 +4,7 @@ What they know, as knots, comes from all rows of a table of at most so many, els
 and the ends of each column.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -63,7 +63,7 @@ class Terms(NamedTuple):
     state: dict[str, Any]
     names: tuple[str, ...]
 
-    def frame(self, x: np.ndarray, place: np.ndarray | None = None) -> Any:
+    def frame(self, x: np.ndarray, place: np.ndarray) -> Any:
         """Columns (n, S), categories by number, as a table. place: (n,), rows' numbers."""
         import pandas as pd  # late: half a second
 
@@ -87,26 +87,39 @@ class Terms(NamedTuple):
             matrix_rows[kept] = matrix.columns(self.frame(x[kept], place[kept]), what).to_numpy()
         return matrix_rows
 
+
+class Matrices(NamedTuple):
+    """Of several formulas, whose columns are read once. columns: that they name; each: the target's first."""
+
+    columns: tuple[str, ...]
+    each: tuple[Terms, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the matrices' columns."""
+        return tuple(name for terms in self.each for name in terms.names)
+
     def made(self, columns: list[np.ndarray], place: np.ndarray, what: str) -> list[np.ndarray]:
-        """Columns (n,) of which the first are the formula's, with the matrix's instead of these."""
+        """Columns (n,) of which the first are the formulas', with the matrices' instead of these."""
         count = len(self.columns)
-        return [*self.of(np.column_stack(columns[:count]), place, what).T, *columns[count:]]
+        x = np.column_stack(columns[:count])
+        matrices = [
+            terms.of(x[:, [self.columns.index(column.name) for column in terms.columns]], place, what)
+            for terms in self.each
+        ]
+        return [*np.hstack(matrices).T, *columns[count:]]
 
 
 def find(
-    text: str,
+    texts: Sequence[str],
     shards: Shards,
     columns: tuple[str, ...],
     levels: tuple[tuple[str, tuple[str, ...]], ...],
     groups: list[list[Block]],
     mapper: Callable[..., list[Any]],
     seed: int,
-) -> Terms:
-    """The terms of a formula's right side. ConfigError and DataError for what cannot be evaluated."""
-    from flyrun.tables import formula  # late: as above
-
-    known = dict(levels)
-    terms = Terms(text, [category(shards, name, known.get(name, ())) for name in columns], {}, ())
+) -> Matrices:
+    """The terms of formulas' right sides. ConfigError and DataError for what cannot be evaluated."""
     look = SourceLook(columns, levels, min(1.0, MOST / shards.rows), seed)
     sources: Sources = tree(mapper(look, groups, "what the formula's functions know"))
     if not len(sources.values):
@@ -114,8 +127,19 @@ def find(
     rows = sources.values
     if look.chance < 1.0:
         rows = np.concatenate([rows, [sources.low, sources.high]])
-    matrix = formula.Matrix.of(formula.read(text, columns), terms.columns, terms.frame(rows))
-    names = tuple(matrix.columns(terms.frame(rows[:1]), shards.given))
-    if len(set(names)) < len(names):
+    known = {name: category(shards, name, dict(levels).get(name, ())) for name in columns}
+    return Matrices(columns, tuple(_terms(text, known, rows, shards.given) for text in texts))
+
+
+def _terms(text: str, known: dict[str, Column], rows: np.ndarray, given: str) -> Terms:
+    """Those of one formula. rows: (n, S), of columns by name."""
+    from flyrun.tables import formula  # late: as above
+
+    read, names = formula.read(text, [*known]), [*known]
+    terms = Terms(text, [known[name] for name in names if name in read.columns], {}, ())
+    rows = rows[:, [names.index(column.name) for column in terms.columns]]
+    matrix = formula.Matrix.of(read, terms.columns, terms.frame(rows, np.arange(len(rows))))
+    of_matrix = tuple(matrix.columns(terms.frame(rows[:1], np.arange(1)), given))
+    if len(set(of_matrix)) < len(of_matrix):
         raise ConfigError(f"formula {text!r} makes two columns of one name; rename one")
-    return terms._replace(state=matrix.state, names=names)
+    return terms._replace(state=matrix.state, names=of_matrix)
