@@ -175,6 +175,19 @@ def test_one_arm_alone():
     assert (both["untuned"].brightness.q, both["map_tuned"].brightness.q) == (0.3, 0.02)
 
 
+def test_an_arm_whose_name_has_a_dot_alone():
+    words = ["experiment=brightness_updates", "only=[explicit_0.1,explicit_0.01]"]
+    both = compose_job([*words, "arms.explicit_0.1.brightness.fraction=0.2"]).arms
+    assert [arm.brightness.fraction for arm in both] == [0.2, 0.01]
+    with pytest.raises(ConfigError, match=r"explicit_0\.2.*no such arm.*did you mean explicit_0\.1\?"):
+        compose_job([*words, "arms.explicit_0.2.brightness.fraction=0.2"])
+    typed = "brightness.fraction=0.2"
+    with pytest.raises(ConfigError, match=r"cannot stand in a key; write only=NAME and GROUP\.KEY=0\.2"):
+        compose_job([*words, f"arms.explicit_0.01.{typed}"])
+    (single,) = compose_job([words[0], "only=explicit_0.01", typed]).arms  # as the line says
+    assert single.brightness.fraction == 0.2
+
+
 def test_typed_choices_replace_the_arms_own():
     got = arms("only=[untuned,map_tuned]", "brightness=explicit", "brightness.fraction=0.2")
     assert {arm.brightness for arm in got.values()} == {Explicit(fraction=0.2)}

@@ -105,6 +105,12 @@ def _parse(parser: OverridesParser, words: list[str], place: int, multirun: bool
             pass
     if key.lstrip("+") in GROUPS:
         raise ConfigError(f"{word}: is no option's name; see `flyrun list {key.lstrip('+')}`")
+    if re.match(
+        r"\+*arms\.(.*\.)?0\d", key
+    ):  # an arm's name such as explicit_0.003, of which Hydra reads no key
+        raise ConfigError(
+            f"{word}: such an arm's name cannot stand in a key; write only=NAME and GROUP.KEY={value} instead"
+        )
     raise ConfigError(
         f"{word}: cannot be read as key=value; quote unusual characters for Hydra too, as in {key}=\"'…'\""
     )
@@ -143,7 +149,9 @@ def _entry(parsed: Override, multirun: bool) -> Entry:
         text = several(parsed, multirun, key in _NAMES)
     arm = None
     if key.partition(".")[0] == "arms":
-        arm, _, key = key.partition(".")[2].partition(".")
+        parts = key.split(".")[1:]  # an arm's name may have dots, as in explicit_0.1
+        ends = next((i for i, part in enumerate(parts) if i and part in ARM_GROUPS), 1)
+        arm, key = ".".join(parts[:ends]), ".".join(parts[ends:])
         if not key:
             raise ConfigError(
                 f"{text}: one arm's key is arms.NAME.GROUP.KEY=VALUE, as in arms.map_tuned.brightness.q=0.02"
