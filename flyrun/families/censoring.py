@@ -30,8 +30,9 @@ def columns(
     """What a family of `censored` takes for trials, (N, 5), of targets y (N,): SEEN or not, the ends of what
     is known of a target, and those between which its row would be there.
 
-    kinds: as above, by default SEEN, or BETWEEN where there is `high`, the upper end; such a row without a
-    width was seen, and of an event's 3 it has −2 for BETWEEN. entry, most: the least and the largest target.
+    kinds: as above, by default SEEN, or BETWEEN where there is `high`, the upper end, or inf; such a row
+    without a width was seen, and of an event's 3 it has −2 for BETWEEN. entry, most: the least and the
+    largest target.
     """
     usual = SEEN if high is None else BETWEEN
     kinds = np.full(len(y), usual) if kinds is None else np.where(np.abs(kinds) == BETWEEN, BETWEEN, kinds)
@@ -40,7 +41,8 @@ def columns(
     upper = y if high is None else high
     if family.domain.whole:  # T > l and T ≤ u are of whole numbers; from `entry` on is T > the one before
         y, first, last, upper = np.floor(y), np.ceil(first) - 1.0, np.floor(last), np.floor(upper)
-    kinds = np.where((kinds == BETWEEN) & (upper - y <= _NO_WIDTH * np.abs(upper)), SEEN, kinds)
+    narrow = np.isfinite(upper) & (upper - y <= _NO_WIDTH * np.abs(upper))
+    kinds = np.where((kinds == BETWEEN) & narrow, SEEN, kinds)
     low = np.select([kinds == BELOW], [np.full(len(y), -np.inf)], y)
     end = np.select([kinds == BEYOND, kinds == BETWEEN], [np.full(len(y), np.inf), upper], y)
     ends = [np.maximum(low, first), np.minimum(end, last), first, last]

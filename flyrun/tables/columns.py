@@ -70,7 +70,8 @@ def scan(
                 column.zeros |= zeros == text_table.ALL or name in zeros
                 column.follow(values, is_number(values))
                 if is_number(values):
-                    column.add_numbers(values.to_numpy(), copies)
+                    known = np.isfinite(values.to_numpy()) if name == options.high else slice(None)
+                    column.add_numbers(values.to_numpy()[known], copies if copies is None else copies[known])
                     continue
                 column.add_text(values.astype(str), options.decimal)
                 # pandas does not keep how truth values are spelled: read such a column again, as text
@@ -151,6 +152,9 @@ def usable(
     for piece in pieces:
         if options.missing == "refuse":
             piece = piece[:left]
+        high = options.high or ""
+        if high in piece and is_number(piece[high]):  # an end that is not known is none
+            piece = piece.assign(**{high: piece[high].astype(np.float64).fillna(np.inf)})
         if left is None and _all_fine(piece):
             yield piece, 0
             continue
@@ -164,7 +168,7 @@ def usable(
                 piece = _numbers_again(piece, options, text)
         for name in filter(lambda name: is_number(piece[name]), piece.columns):
             values = piece[name].to_numpy(np.float64)
-            fine = np.abs(values) <= _LARGEST
+            fine = (np.abs(values) <= _LARGEST) | ((values == np.inf) & (name == options.high))
             if not fine.all():
                 at = int(np.argmin(fine))
                 where = text_table.place(what, int(piece.index[at]), options)

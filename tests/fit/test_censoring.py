@@ -240,6 +240,14 @@ def test_intervals_tell_of_the_times_in_them(table):
     whole = np.exp(1.0 + 0.5 * x) * rng.weibull(1.6, 800)
     visits = pd.DataFrame({"x": x, "low": np.floor(whole), "high": np.floor(whole) + 1.0})
     assert off(flyrun.fit(visits, 'Surv(low, high, type="interval") ~ x')) < 3.5
+    last = visits["high"] > 6.0  # after which there were no visits
+    cut = visits.assign(low=np.minimum(visits["low"], 6.0), high=visits["high"].where(~last))
+    cut.to_csv("cut.csv", index=False)
+    known = flyrun.fit("cut.csv", 'Surv(low, high, type="interval") ~ x')
+    assert off(known) < 3.5
+    same = flyrun.fit(cut.fillna(np.inf), 'Surv(low, high, type="interval") ~ x')
+    pd.testing.assert_frame_equal(same.summary(), known.summary())
+    assert known.loo().rows == 800
     later = visits[["x", "high"]]
     assert off(flyrun.fit(later, "high ~ x", model="weibull")) > 5.0
     how = np.select([rng.random(800) < 0.3, whole > 6.0, whole < 1.0], [1, 0, 2], 3)  # R's codes
