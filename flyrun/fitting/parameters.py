@@ -29,14 +29,19 @@ from flyrun.tables.options import Table
 _SD = 1.0  # of the prior of what a log changes by, per sd of a column
 
 
-def refuse_unknown(formulas: Formulas, family: Family, dataset: Dataset, layout: Layout) -> None:
-    """Raise ConfigError for a formula of what is no parameter of the family of a table's target."""
-    known = _explained(family, dataset.n_classes)
+def refuse_unknown(
+    formulas: Formulas, family: Family, levels: int, y: np.ndarray | None = None, of_trials: bool = False
+) -> None:
+    """Raise ConfigError for a formula of what is no parameter of a family whose target has so many levels.
+
+    y: its targets, (N,), of trials or not, where they are known, for the models that would take them.
+    """
+    known = _explained(family, levels)
     for name in formulas:
         if name in known:
             continue
         close = did_you_mean(name, known)
-        others = [] if close else _taking(name, dataset, layout)
+        others = [] if close or y is None else _taking(name, y, of_trials)
         mends = [f"there are {listing(known)}"] if known else []
         mends += [f"choose --model {listing(others, 'or')} for it"] if others else []
         mends += [] if known else ["leave the formula out"]
@@ -50,15 +55,14 @@ def _explained(family: Family, levels: int) -> list[str]:
     return [number.name for number in family.auxiliary(levels, 1.0)] if family.intercept else []
 
 
-def _taking(name: str, dataset: Dataset, layout: Layout) -> list[str]:
-    """The models that have a parameter of this name, and take a table's target."""
-    y = dataset.target * layout.target.sd + layout.target.mean
+def _taking(name: str, y: np.ndarray, of_trials: bool) -> list[str]:
+    """The models that have a parameter of this name, and take these targets."""
     y = np.where(np.abs(y - np.rint(y)) < 1e-9, np.rint(y), y)  # standardised numbers come back in about
     taking = []
     for other in map(families.family, for_tables()):
         domain = other.domain
         if name in _explained(other, 0) and not domain.classes and domain.holds(y).all():
-            taking += [other.name] if domain.of_trials == (dataset.trials is not None) else []
+            taking += [other.name] if domain.of_trials == of_trials else []
     return taking
 
 
