@@ -43,6 +43,11 @@ def sort(
             _refuse_kind(typed, UNBOUNDED, "a coefficient may be below 0")
             chosen.coefficients.append(typed)
         elif number is not None and (term == number.name or number.name in layout.parameters):
+            if number.of.startswith("of log("):  # of a distance: a prior of the number itself is another
+                raise ConfigError(
+                    f"--prior {quoted(str(typed))}: {number.name} has {number.prior} {number.of}, which no "
+                    f"prior replaces; leave this out, or choose that of {numbers[0].name}"
+                )
             kinds = _OF_SCALE[number.scale]
             if term != number.name:
                 kinds = (*kinds, *(kind for kind in UNBOUNDED[:-1] if kind not in kinds))

@@ -133,6 +133,17 @@ def test_a_prior_that_does_not_fit_is_refused(typed, message):
         flyrun.fit(numbers(), "y ~ x", model="gaussian", priors=typed)
 
 
+def test_a_prior_of_a_cutpoint_is_not_taken_for_one_of_a_distance():
+    frame = numbers(60).assign(y=lambda d: np.digitize(d.y, [5.0, 8.0]))
+    with pytest.raises(
+        ConfigError, match=r"cut_2 has normal\(0, 1.5\) of log\(cut_2 - cut_1\).*that of cut_1"
+    ):
+        flyrun.fit(frame, "y ~ x", model="ordinal", priors={"cut_2": "normal(1, 0.1)"})
+    fit = flyrun.fit(frame, "y ~ x", model="ordinal", priors={"cut_1": "normal(-1, 0.01)"})  # which works
+    found = fit.summary()["mean"]
+    assert found["cut_1"] - found["x"] * frame.x.mean() == pytest.approx(-1.0, abs=0.1)
+
+
 def test_flat_is_refused_where_rows_do_not_bound_the_coefficient():
     rng = np.random.default_rng(0)
     x = rng.normal(size=80)
