@@ -87,4 +87,5 @@ FAMILY = Family(
     alone_derivatives=alone_derivatives,
     log_survival=log_survival,
     log_survival_derivatives=log_survival_derivatives,
+    grouped=True,
 )

@@ -73,4 +73,5 @@ FAMILY = Family(
     unread=zeros.unread_last,
     mean=mean,
     one_mode=False,
+    grouped=True,
 )

@@ -76,4 +76,5 @@ FAMILY = Family(
     mean=mean,
     one_mode=False,
     constant=constant,
+    grouped=True,
 )

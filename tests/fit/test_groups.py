@@ -12,7 +12,7 @@ from flyrun.fitting.groups import draw, integrated_out, normal_noise, scales, su
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 
-NAMES = ["logistic", "binomial", "poisson", "negative_binomial"]
+NAMES = ["logistic", "binomial", "poisson", "negative_binomial", "gamma", "hurdle_gamma"]
 
 
 def grouped(
@@ -25,7 +25,7 @@ def grouped(
     b = rng.normal(0.0, [0.8, 0.5], (len(sizes), 2))
     eta = features @ [0.5, -0.3] + b[code, 0] + slope * b[code, 1] * features[:, 0]
     one, trials = family(name), rng.integers(1, 6, n).astype(float) if name == "binomial" else 1.0
-    aux = [np.log(2.0)] if one.auxiliary(0, 1.0) else []
+    aux = [np.log(2.0), -0.5][: len(one.auxiliary(0, 1.0))]
     y = one.draw(rng, 1 if name == "logistic" else np.asarray(trials, np.int64), [eta, *aux])
     starts = np.append(0, np.cumsum(sizes))[:-1]
     weights = rng.integers(1, 3, n).astype(float) if name == "poisson" else 1.0

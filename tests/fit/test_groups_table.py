@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.fitting.python import load
+from flyrun.fitting.python import fit, load
 from flyrun.ground.errors import ConfigError
 from flyrun.tables import loader
 
@@ -125,3 +125,23 @@ def test_a_category_of_many_levels_is_offered_as_a_group(capsys: pytest.CaptureF
     assert main(["fit", "t.csv", "ill ~ x + street"]) == 2
     assert "(1 | street)" in capsys.readouterr().err
     assert "sd(street)" in rows("ill ~ x + (1 | street)")
+
+
+@pytest.mark.parametrize(("model", "part"), [("hurdle_gamma", "gamma"), ("hurdle_lognormal", "lognormal")])
+def test_effects_of_a_hurdle_are_those_of_what_is_above_0(model, part):
+    """Its posterior is a product; with the zeros taken for small numbers it would not be."""
+    rng = np.random.default_rng(3)
+    g, x = rng.integers(0, 12, 300), rng.normal(size=300)
+    mean = np.exp(0.5 + 0.4 * x + rng.normal(0.0, 0.7, 12)[g])
+    y = rng.gamma(3.0, mean / 3.0) * (rng.random(300) > 0.3)
+    table = pd.DataFrame({"x": x, "g": [f"g{k}" for k in g], "y": y})
+
+    def moments(frame, model):
+        found = fit(frame, "y ~ x + (1 | g)", model=model).summary().drop("hu", errors="ignore")
+        return found["mean"], found["sd"]
+
+    (mean_of, sd_of), (known, known_sd) = moments(table, model), moments(table[table.y > 0.0], part)
+    assert ((mean_of - known) / known_sd).abs().max() < 0.12
+    assert (sd_of / known_sd - 1.0).abs().max() < 0.12
+    other, _ = moments(table.assign(y=table.y.clip(lower=0.05)), part)
+    assert ((other - known) / known_sd).abs().max() > 1.0
