@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make measured MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations found_bounds hogwild full smoke test test-rest test-all test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_certificate bench_billion bench_groups docs results theorems lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations found_bounds hogwild full smoke test test-rest test-all test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_families bench_certificate bench_billion bench_groups docs results theorems lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -182,6 +182,9 @@ bench_answers: $(VENV)/dev.stamp ## a file to an answer, four models: scikit-lea
 bench_pairs: $(VENV)/dev.stamp ## real tables by families of `flyrun fit` against stored references; into results/measured/fit_pairs (minutes)
 	$(call install,'.[answers]')
 	$(VENV)/bin/python -m tools.pairs --out $(MEASURED)/fit_pairs $(ARGS)
+
+bench_families: $(VENV)/dev.stamp ## generated tables of families, small, hard, of 10⁶ rows, against stored references; into results/measured/families (minutes)
+	$(VENV)/bin/python -m tools.truth --out $(MEASURED)/families $(ARGS)
 
 bench_certificate: $(VENV)/dev.stamp ## weighted draws of 317 small tables against long chains, and what draws are worth; published (an hour)
 	$(call install,'.[answers]')

@@ -2,10 +2,10 @@
 
     python -m tools.truth.reference [NAME …]
 
-Small and hard tables: NumPyro's NUTS, whose moments shape the t from which draws are weighted then (importance
-sampling): `apart` is by how much a mean of these two differs, in sds. Where few of these are effective, as of
-a posterior far from a t, longer chains alone. Tables of 10⁶ rows: Sobol' points about the mode that Newton's method
-finds, moved to its mean and covariance and weighted by all rows (importance sampling). Kept: means and sds of
+Small and hard tables: NumPyro's NUTS, whose moments shape the t from which draws are weighted then
+(importance sampling): `apart` is by how much a mean of these two differs, in sds. Where few of these are
+effective, as of a posterior far from a t, longer chains alone. Tables of 10⁶ rows: Sobol' points about the
+mode that Newton's method finds, of its mean and covariance, weighted by all rows. Kept: means and sds of
 slopes and intercept on the columns' own scales and of the numbers that are sampled, R-hat, effective draws.
 """
 
@@ -23,8 +23,8 @@ CHAINS, WARM_UP, DRAWS, LONGER = 4, 500, 1_000, 10_000
 _FEWEST = 10_000  # effective weighted draws
 WEIGHTED, _CALL = 200_000, 2_000  # draws, and of one call
 _FREEDOM, _WIDER = 5.0, 1.3  # of the t
-POINTS = 256
-_BLOCK = 100_000  # rows
+POINTS = 64
+_BLOCK, _FEW = 100_000, 20_000  # rows
 
 
 def stored() -> dict[str, dict[str, Any]]:
@@ -51,11 +51,11 @@ def sampled(table: Table, seed: int = 0) -> dict[str, Any]:
     middle = minimize(lambda x: tuple(map(np.asarray, slope(x))), begin, jac=True, method="BFGS")
     root = np.linalg.cholesky(middle.hess_inv)
     start = np.random.default_rng(seed + 1).standard_t(4.0, (CHAINS, len(begin)))
-    kernel = numpyro.infer.NUTS(
-        potential_fn=lambda z: potential(middle.x + root @ z), target_accept_prob=0.9, dense_mass=True
-    )
 
     def chains(many: int) -> tuple[np.ndarray, dict[str, Any]]:
+        kernel = numpyro.infer.NUTS(
+            potential_fn=lambda z: potential(middle.x + root @ z), target_accept_prob=0.9, dense_mass=True
+        )
         run = numpyro.infer.MCMC(
             kernel, num_warmup=WARM_UP, num_samples=many, num_chains=CHAINS, chain_method="vectorized",
             progress_bar=False,
@@ -127,28 +127,34 @@ def weighted(table: Table) -> dict[str, Any]:
     slope = jax.jit(jax.grad(of_block, argnums=1))
     of_prior = jax.grad(lambda x: second.log_prior(family, x))
 
-    def of_all(function: Any, x: Any) -> np.ndarray:
-        return np.sum([np.asarray(function(block, x)) for block in blocks], axis=0)
+    def of_all(function: Any, parts: list[Any], x: Any) -> np.ndarray:
+        return np.sum([np.asarray(function(part, x)) for part in parts], axis=0)
 
-    x = jnp.zeros(its.x.shape[1] + len(second.NUMBERS[family]))
-    x = x.at[its.x.shape[1] - 1].set(table.level)
-    for _ in range(40):
-        rise = of_all(slope, x) + np.asarray(of_prior(x))
-        bent = -of_all(second_order, x) - np.asarray(jax.jacobian(of_prior)(x))
+    def step_of(parts: list[Any], x: Any) -> tuple[np.ndarray, np.ndarray, float]:
+        """Newton's step by these rows, minus the second derivatives, and what it gains."""
+        rise = of_all(slope, parts, x) + np.asarray(of_prior(x))
+        bent = -of_all(second_order, parts, x) - np.asarray(jax.jacobian(of_prior)(x))
         values, vectors = np.linalg.eigh(bent)
         step = vectors @ ((vectors.T @ rise) / np.maximum(np.abs(values), 1.0))
-        x = x + step * min(1.0, 1.0 / np.abs(step).max())
-        if np.abs(step @ rise) < 1e-8:
-            break
-    else:
-        raise SystemExit(f"{table.name}: Newton's method did not end")
+        return step * min(1.0, 1.0 / np.abs(step).max()), bent, abs(float(step @ rise))
+
+    x = jnp.zeros(its.x.shape[1] + len(second.NUMBERS[family])).at[its.x.shape[1] - 1].set(table.level)
+    few = second.Data(*(one[:_FEW] for one in its[:3]), its.values, its.rows * (_FEW / n))
+    for rows, enough in (([few], 1e-3), (blocks, 1e-8)):  # from where a few rows lead
+        for _ in range(60):
+            step, bent, gain = step_of(rows, x)
+            x = x + step
+            if gain < enough:
+                break
+        else:
+            raise SystemExit(f"{table.name}: Newton's method did not end")
     root = np.linalg.cholesky(np.linalg.inv(bent))
     noise = norm.ppf(qmc.Sobol(len(x), seed=0).random(POINTS).clip(1e-9, 1.0 - 1e-9))
     noise -= noise.mean(axis=0)
     noise = noise @ np.linalg.inv(np.linalg.cholesky(np.cov(noise.T, bias=True))).T
     points = np.asarray(x) + noise @ root.T
     log_weight = np.array(
-        [of_all(value, p) + float(second.log_prior(family, p)) + 0.5 * z @ z
+        [of_all(value, blocks, p) + float(second.log_prior(family, p)) + 0.5 * z @ z
          for p, z in zip(points, noise, strict=True)]
     )  # fmt: skip
     weight = np.exp(log_weight - log_weight.max())
