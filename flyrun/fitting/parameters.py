@@ -30,18 +30,18 @@ _SD = 1.0  # of the prior of what a log changes by, per sd of a column
 
 
 def refuse_unknown(
-    formulas: Formulas, family: Family, levels: int, y: np.ndarray | None = None, of_trials: bool = False
+    formulas: Formulas, family: Family, levels: int, target: np.ndarray, of_trials: bool
 ) -> None:
-    """Raise ConfigError for a formula of what is no parameter of a family whose target has so many levels.
+    """Raise ConfigError for a formula of what is no parameter of the family of a target of so many levels.
 
-    y: its targets, (N,), of trials or not, where they are known, for the models that would take them.
+    target: (n,), of some rows, as it stands; of_trials: whether these are successes.
     """
     known = _explained(family, levels)
     for name in formulas:
         if name in known:
             continue
         close = did_you_mean(name, known)
-        others = [] if close or y is None else _taking(name, y, of_trials)
+        others = [] if close else _taking(name, target, of_trials)
         mends = [f"there are {listing(known)}"] if known else []
         mends += [f"choose --model {listing(others, 'or')} for it"] if others else []
         mends += [] if known else ["leave the formula out"]
@@ -55,9 +55,10 @@ def _explained(family: Family, levels: int) -> list[str]:
     return [number.name for number in family.auxiliary(levels, 1.0)] if family.intercept else []
 
 
-def _taking(name: str, y: np.ndarray, of_trials: bool) -> list[str]:
-    """The models that have a parameter of this name, and take these targets."""
-    y = np.where(np.abs(y - np.rint(y)) < 1e-9, np.rint(y), y)  # standardised numbers come back in about
+def _taking(name: str, target: np.ndarray, of_trials: bool) -> list[str]:
+    """The models that have a parameter of this name, and take a target (n,)."""
+    # standardised numbers come back in about
+    y = np.where(np.abs(target - np.rint(target)) < 1e-9, np.rint(target), target)
     taking = []
     for other in map(families.family, for_tables()):
         domain = other.domain

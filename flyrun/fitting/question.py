@@ -75,9 +75,8 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     # all that follows reads the same
     table = replace(asked, task=dataset.task, sha256=dataset.sha256)
     model_family = family(model_of(request, dataset.task))
-    y = dataset.target * layout.target.sd + layout.target.mean
-    of_trials = dataset.trials is not None
-    parameters.refuse_unknown(request.formulas, model_family, dataset.n_classes, y, of_trials)
+    target, of_trials = dataset.target * layout.target.sd + layout.target.mean, dataset.trials is not None
+    parameters.refuse_unknown(request.formulas, model_family, dataset.n_classes, target, of_trials)
     datasets = parameters.load(table, request.formulas, dataset)
     layout = parameters.described(layout, datasets)
     numbers = model_family.auxiliary(dataset.n_classes, 1.0)

@@ -179,7 +179,7 @@ def test_a_fit_of_many_files_is_read_predicted_and_summarised_as_that_of_one(tmp
 @pytest.mark.parametrize(
     ("formulas", "model", "priors", "message"),
     [
-        (["zeros ~ x", "sigma ~ z"], "zero_inflated_poisson", {}, "no such parameter.*there are zi"),
+        (["zeros ~ x", "sigma ~ z"], "zero_inflated_poisson", {}, "no parameter of this name.*there are zi"),
         (["zeros", "zi ~ z"], "zero_inflated_poisson", {}, "beside a formula of the target"),
         (["zeros ~ x", "zi ~ z + offset(z)"], "zero_inflated_poisson", {}, "its offset is not for a scan"),
         (["zeros ~ C(tries)", "zi ~ tries"], "zero_inflated_poisson", {}, "category in one formula and"),

@@ -227,8 +227,8 @@ def _model(request: Request, table: TypedTable, y: np.ndarray) -> tuple[str, Fam
     if request.exp:
         ratios.name_of(model_family.link, request.target)
     _refuse_beside(request, table, model_family)
-    levels = set(y.tolist()) if model_family.domain.classes else ()
-    parameters.refuse_unknown(request.formulas, model_family, len(levels))
+    levels = len(set(y.tolist())) if model_family.domain.classes else 0
+    parameters.refuse_unknown(request.formulas, model_family, levels, y, "trials" in request.table)
     return task, model_family
 
 
