@@ -70,9 +70,9 @@ def page(frame: pd.DataFrame) -> str:
 {families} families on generated tables (tools/truth/tables.py): small ones, hard ones, and ones of 10⁶ rows.
 `flyrun.fit` had its defaults. References are a second implementation's, under the same priors
 (tools/truth/second.py): of small and hard tables NumPyro's NUTS, {CHAINS} chains of {DRAWS:,} draws, and
-{WEIGHTED:,} draws about its moments, weighted; of 10⁶ rows {POINTS} to 256 Sobol' points about its mode, which
-all rows weight. "Mean off": the largest difference of a mean, in the reference's sds. "sd ratio": flyrun's sd by
-the reference's, the one farthest from 1. Both are of coefficients, and of logs or log odds of further
+{WEIGHTED:,} draws about its moments, weighted; of 10⁶ rows {POINTS} to 256 Sobol' points about its mode,
+which all rows weight. "Mean off": the largest difference of a mean, in the reference's sds. "sd ratio":
+flyrun's sd by the reference's, the one farthest from 1. Both are of coefficients, and of logs or log odds of further
 parameters, as kept draws have them (at most 20,000), for few draws decide the moments of a long tail. Asked
 for: means within {OFF:g} sd and sds within {100 * RATIO:g} %. {len(rows) - len(off)} of {len(rows)} tables
 keep to both."""
