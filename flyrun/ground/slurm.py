@@ -53,7 +53,9 @@ class Jobs:
                     self.status = Status.failed
                     jobs.refusal = jobs.refusal or str(error)
 
-        one_thread = [f"export {name}={value}" for name, value in ONE_THREAD.items()]
+        # As in WORKER_SETTINGS: what Dask starts for a job may start processes itself.
+        set_there = {**ONE_THREAD, "DASK_DISTRIBUTED__WORKER__DAEMON": "False"}
+        lines = [f"export {name}={value}" for name, value in set_there.items()]
         alike = ("cores", "memory", "walltime", "queue", "account", "interface")
         made: Any = SLURMCluster
         return made(
@@ -62,7 +64,7 @@ class Jobs:
             processes=self.slurm.cores,
             log_directory=self.slurm.logs,
             job_extra_directives=list(self.slurm.directives),
-            job_script_prologue=[*one_thread, *self.slurm.prologue],
+            job_script_prologue=[*lines, *self.slurm.prologue],
             **{key: getattr(self.slurm, key) for key in alike},
         )
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.plugins.processes import copies
 from tests.plugins.test_plugins import install, python
+from tests.runner import fake_slurm
 from tests.runner.dask_processes import Cluster
 
 #: stands for JAX, which tests run without: the switch alone
@@ -34,6 +35,8 @@ arms:
   wide: [sampler=wide]
   narrow: [sampler=narrow]
 """
+SEEDS = ("seed=0", "seed=1")
+SLURM = ["executor.slurm.jobs=1", "executor.slurm.memory=1GB"]
 SOURCE = Path(__file__).with_name("flyrun_wide.py").read_text()
 SWITCH = 'import jax\n\njax.config.update("jax_enable_x64", True)\n'
 
@@ -60,6 +63,12 @@ def site(tmp_path):
     (folder / "wide_parts/__init__.py").touch()
     (folder / "wide_parts/experiment/mixed.yaml").write_text(MIXED)
     return folder
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """Folder of the jobs of SLURM's stand-in."""
+    return fake_slurm.put_on_path(tmp_path / "slurm", monkeypatch)
 
 
 def states(site, run="mixed"):
@@ -190,6 +199,28 @@ def test_a_cluster_that_lacks_the_package_says_so_in_a_line(site):
     assert "install the same flyrun and packages there as here" in line
 
 
+@pytest.mark.slow
+def test_a_worker_that_may_start_no_process_says_how_to_start_it(site, monkeypatch):
+    monkeypatch.syspath_prepend(site)  # where the cluster's Python looks
+    with Cluster(0) as cluster:
+        cluster.worker(nanny=True)
+        done = sent(site, words=["executor=dask", f"executor.address={cluster.address}"])
+    assert done.returncode == 1, done.stderr
+    assert "sampler=wide: runs in a process of its own" in done.stdout
+    assert "start them with `dask worker ADDRESS --nthreads 1 --no-nanny`" in done.stdout
+    assert states(site) == {("wide", s): False for s in SEEDS} | {("narrow", s): True for s in SEEDS}
+
+
+@pytest.mark.slow
+def test_slurms_jobs_that_lack_the_package_say_so_in_a_line(site, slurm):
+    elsewhere = f"executor.slurm.prologue=['cd /','export PYTHONPATH={os.environ['PYTHONPATH']}']"
+    done = sent(site, words=["executor=dask", *SLURM, elsewhere])
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = [text for text in done.stderr.splitlines() if "error" in text]
+    assert "cannot take this work (ModuleNotFoundError: No module named 'flyrun_" in line
+    assert "install the same flyrun and packages there as here" in line
+
+
 def draws(site, results):
     """Digest of each cell's draws, by job, arm and seed."""
     files = sorted((site / results / "runs").glob("*/*/*/seed=*/posterior.nc"))
@@ -201,20 +232,23 @@ def draws(site, results):
 
 
 @pytest.mark.slow
-def test_a_sweep_of_a_packages_key_on_dask_is_killed_and_goes_on(site):
+@pytest.mark.parametrize("further", [[], SLURM], ids=["dask", "slurm"])
+def test_a_sweep_of_a_packages_key_is_killed_and_goes_on(site, slurm, further):
     """By SIGKILL of all of it; then it is the same, bit for bit, as one that nobody broke."""
+    executor = ["executor=dask", *further]
     length = ["protocol.iterations=6000", "protocol.burn_in=100", "protocol.seeds=1"]
     sweep = ["-m", "experiment=mixed", "sampler.step=0.1,0.2", *length]
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     here = {"cwd": site, "env": {**os.environ, "PYTHONPATH": path}, "start_new_session": True}
-    command = [sys.executable, "-m", "flyrun", *sweep, "executor=dask"]
+    command = [sys.executable, "-m", "flyrun", *sweep, *executor]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **here) as process:
         until = time.monotonic() + 120
         while not [*site.glob("results/runs/*/*/*/*/checkpoint-*.npz")] and process.poll() is None:
             assert time.monotonic() < until
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGKILL)
-    again = python(site, "-m", "flyrun", *sweep, "executor=dask")
+        fake_slurm.kill_jobs(slurm)
+    again = python(site, "-m", "flyrun", *sweep, *executor)
     assert again.returncode == 0, again.stdout + again.stderr
     whole = python(site, "-m", "flyrun", *sweep, "executor.workers=1", "results_dir=unbroken")
     assert whole.returncode == 0, whole.stdout + whole.stderr

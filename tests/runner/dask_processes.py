@@ -36,9 +36,10 @@ class Cluster:
                 return json.loads(self._file.read_text())["address"]
             time.sleep(0.02)
 
-    def worker(self):
+    def worker(self, nanny=False):
         """Another worker."""
-        return self._start("worker", "--scheduler-file", self._file, "--nthreads", "1", "--no-nanny")
+        further = [] if nanny else ["--no-nanny"]
+        return self._start("worker", "--scheduler-file", self._file, "--nthreads", "1", *further)
 
     def begin_again(self):
         """End all, and begin with as many workers and a scheduler at the same address."""

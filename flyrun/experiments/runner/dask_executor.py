@@ -7,6 +7,7 @@ tasks, events and outcomes travel. A cell whose worker dies goes on elsewhere fr
 
 import contextlib
 import logging
+import multiprocessing
 import os
 import queue
 import signal
@@ -69,9 +70,12 @@ class DaskPool(Executor):
             stack.callback(self._ended.set)
             for task in tasks:
                 self._modules |= {type(one).__module__ for one in task.cell.arm.choices().values()}
+            running: dict[str, tuple[Any, int, Task]] = {}
+            while self._awaits_jobs(client):  # a worker that lacks a package ends as it receives a task
+                self._look(client, running)
+                time.sleep(_LOOK_EVERY_S)
             refuse_unfit(client, self._modules, self._fit)
             client.subscribe_topic(self._run, self._heard)
-            running: dict[str, tuple[Any, int, Task]] = {}
             deaths, ended = Counter[str](), queue.SimpleQueue[Any]()
 
             def submit(i: int, task: Task) -> None:
@@ -98,6 +102,12 @@ class DaskPool(Executor):
                         submit(i, task)
                         continue
                 yield self._outcome(future, task)
+
+    def _awaits_jobs(self, client: distributed.Client) -> bool:
+        """Whether SLURM's first worker may still come."""
+        by_slurm = self.settings.slurm.jobs is not None and client.status == "running"
+        over = self._stopped.is_set() or (by_slurm and self._jobs.ended())
+        return by_slurm and not over and not client.scheduler_info()["workers"]
 
     def _look(self, client: Any, running: dict[str, tuple[Any, int, Task]]) -> None:
         """While no cell ends: say what is waited for where no worker is there; end what can never come."""
@@ -301,6 +311,12 @@ def _work(task: Task, run: str) -> Outcome:
 
 def _apart(task: Task, report: Callable[[dict], None], stop: Callable[[], bool]) -> Outcome:
     """Run a cell of another kind of worker in a process of its own, which ends with it."""
+    if multiprocessing.current_process().daemon:
+        name = task.cell.arm.sampler.name
+        raise ConfigError(
+            f"sampler={name}: runs in a process of its own, which workers under a nanny may not start; "
+            f"start them with `{WORKER_COMMAND.format('ADDRESS')} --no-nanny`"
+        )
     pool, ended = WorkerPool(1, report), threading.Event()
 
     def watch() -> None:
