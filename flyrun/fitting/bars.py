@@ -1,32 +1,71 @@
-"""Groups of rows in a formula: `(1 | clinic)` and `(1 + dose | clinic)` taken out of its other terms."""
+"""Groups of rows in a formula: `(1 | clinic)`, `(1 + a + b || clinic)` taken out of its other terms."""
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flyrun.ground.errors import FlyrunError
 from flyrun.tables.quoting import masked, quoted
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _NAME = re.compile(r"`([^`]+)`|([^\W\d][\w.]*)")
+_WITHIN = ":"  # between the columns of nested groups, and their levels
 
 
 @dataclass(frozen=True)
 class Bar:
-    """An intercept for each level of the column `group`, and a slope of the column `slope`, if any."""
+    """Effects of each level of columns, of pairs of levels where there are several: an intercept or none, and
+    slopes of these columns. correlated: whether effects are.
+    """
 
-    group: str
-    slope: str | None = None
+    columns: tuple[str, ...]
+    slopes: tuple[str, ...] = ()
+    intercept: bool = True
+    correlated: bool = True
 
     def __str__(self) -> str:
         """As a formula has it."""
-        return f"({'1' if self.slope is None else f'1 + {quoted(self.slope)}'} | {quoted(self.group)})"
+        effects = [] if self.intercept and self.slopes == () else list(map(quoted, self.slopes))
+        effects = ["1" if self.intercept else "0", *effects]
+        line = "|" if self.correlated else "||"
+        return f"({' + '.join(effects)} {line} {_WITHIN.join(map(quoted, self.columns))})"
+
+    @property
+    def group(self) -> str:
+        """What people call the groups."""
+        return _WITHIN.join(self.columns)
+
+    @property
+    def slope(self) -> str | None:
+        """The column of the slope where there is one slope."""
+        return self.slopes[0] if len(self.slopes) == 1 else None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is an intercept, or an intercept and a slope with their correlation, of one column."""
+        return len(self.columns) == 1 and self.intercept and self.correlated and len(self.slopes) < 2
+
+    @property
+    def names(self) -> list[str]:
+        """Of its effects."""
+        return [*(["intercept"] if self.intercept else []), *self.slopes]
+
+    def levels(self, texts: "pd.DataFrame") -> "pd.Series":
+        """Each row's, of the columns' texts."""
+        first, *others = (texts[name] for name in self.columns)
+        for other in others:
+            first = first + _WITHIN + other
+        return first
 
 
 def split(formula: str) -> tuple[str, list[Bar]]:
     """A formula without its groups, and these. FlyrunError where a group is not of a form that is fitted."""
     tilde = masked(formula).rfind("~") + 1
     left, right = formula[:tilde], formula[tilde:]
-    kept, bars = "", []
+    kept, bars = "", list[Bar]()
     for sign, term in _terms(right):
         inside = term[1:-1] if _enclosed(term) else ""
         if "|" not in masked(term):
@@ -34,9 +73,13 @@ def split(formula: str) -> tuple[str, list[Bar]]:
         elif sign == "-" or "|" not in masked(inside):
             raise FlyrunError(f"{term}: a group is a term of its own, as in '+ (1 | clinic)'")
         else:
-            bars.append(_bar(term, inside))
+            bars += _bars(term, inside)
     if doubled := next((bar for k, bar in enumerate(bars) if bar.group in [b.group for b in bars[:k]]), None):
-        raise FlyrunError(f"{doubled.group} is in two groups; write one, as in '(1 + x | {doubled.group})'")
+        group = _WITHIN.join(map(quoted, doubled.columns))
+        raise FlyrunError(
+            f"{doubled.group} is in two groups; write one, as in '(1 + x | {group})' or, without the "
+            f"correlation, '(1 + x || {group})'"
+        )
     return (left + (kept or " 1") if bars else formula).strip(), bars
 
 
@@ -45,41 +88,40 @@ def read(texts: Iterable[str]) -> list[Bar]:
     return [bar for text in texts for bar in split(f"~ {text}")[1]]
 
 
-def _bar(term: str, inside: str) -> Bar:
-    """The group that a term in parentheses names."""
+def _bars(term: str, inside: str) -> list[Bar]:
+    """The groups that a term in parentheses names: of `a/b` those of a, and of b within a."""
     plain, _, _ = masked(inside).partition("|")
     effects, group = inside[: len(plain)], inside[len(plain) + 1 :]
-    if group.startswith("|"):
+    correlated = not group.startswith("|")
+    group = group.removeprefix("|")
+    parts = re.split("[/:]", masked(group))
+    ends = [sum(len(part) + 1 for part in parts[: k + 1]) for k in range(len(parts))]
+    columns = [_column(group[end - len(part) - 1 : end - 1]) for part, end in zip(parts, ends, strict=True)]
+    names = tuple(name for name in columns if name is not None)
+    if len(names) < len(columns) or len(set(names)) < len(names):
+        multiple = "; mm() is not fitted" if "mm(" in masked(group) else ""
         raise FlyrunError(
-            f"{term}: effects of a group are fitted with their correlation; write one bar, {_one_bar(term)}"
+            f"{term}: what stands after | is a column, as in '(1 | clinic)', or nested ones, as in "
+            f"'(1 | clinic/ward)' or '(1 | clinic:ward)'{multiple}"
         )
-    name = _column(group)
-    if name is None:
-        nested = (
-            "; of nested groups make a column that names the inner one"
-            if re.search("[/:]", masked(group))
-            else ""
-        )
-        raise FlyrunError(f"{term}: what stands after | is one column, as in '(1 | clinic)'{nested}")
-    parts = [part for _, part in _terms(effects)]
-    if "0" in parts or any(sign == "-" for sign, _ in _terms(effects)):
-        slope = next((part for part in parts if part not in ("0", "1")), "1")
-        raise FlyrunError(
-            f"{term}: a slope without an intercept is not fitted to groups; "
-            f"write (1 + {slope} | {quoted(name)})"
-        )
-    slopes = [part for part in parts if part != "1"]
-    columns = [_column(part) for part in slopes]
-    if not effects.strip() or len(slopes) > 1 or None in columns:
-        raise FlyrunError(
-            f"{term}: a group has an intercept and at most one column's slope: "
-            f"(1 | {quoted(name)}) or (1 + x | {quoted(name)})"
-        )
-    return Bar(name, columns[0] if columns else None)
-
-
-def _one_bar(term: str) -> str:
-    return re.sub(r"\|\s*\|", "|", term)
+    last = _WITHIN.join(map(quoted, names))
+    slopes, intercept = list[str](), True
+    for sign, part in _terms(effects):
+        name = _column(part)
+        if (sign, part) in (("+", "0"), ("-", "1")):
+            intercept = False
+        elif (sign, part) != ("+", "1"):
+            if sign == "-" or name is None or name in slopes:
+                raise FlyrunError(
+                    f"{term}: a group has an intercept and slopes of columns, as (1 | {last}), "
+                    f"(1 + x | {last}) or (1 + x + z | {last}); make a column of {part}"
+                )
+            slopes.append(name)
+    if not effects.strip() or not (intercept or slopes):
+        raise FlyrunError(f"{term}: has no effect; write (1 | {last})")
+    correlated = correlated or intercept + len(slopes) < 2
+    within = [names[: k + 1] for k in range(len(names)) if k + 1 == len(names) or group[ends[k] - 1] == "/"]
+    return [Bar(each, tuple(slopes), intercept, correlated) for each in within]
 
 
 def _column(text: str) -> str | None:

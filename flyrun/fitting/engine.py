@@ -22,9 +22,11 @@ from flyrun.fitting import (
     weighted_draws,
 )
 from flyrun.fitting.column_scales import contrasts, own_scales
+from flyrun.fitting.groups import turning
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable, remedy
 from flyrun.fitting.groups.stored_effects import Effects
+from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.proposal import Several
 from flyrun.fitting.question import Question
 from flyrun.fitting.rows_posterior import Posterior
@@ -40,6 +42,7 @@ _FEWEST_DRAWS = 20  # of a chain, of which anything can be said
 _MOST_STORED = 20_000  # weighted draws
 _MOST_ITERATIONS = 100_000
 _EFFECTS = 5_000_000  # numbers that are stored of groups' effects, about
+_EFFECT_DRAWS = 500_000_000  # numbers of effects that chains keep, at most
 _ROW_DRAWS = 100_000_000  # rows × draws for which they are drawn, about; of a slope too fewer
 _FEWEST_EFFECTS, _MOST_EFFECTS = 100, 1_000  # draws
 _EVALUATIONS = 20_000_000  # rows × draws that tell what depends on priors
@@ -85,6 +88,8 @@ def answer(
         refuse_improper(question)
         if isinstance(posterior, OfTable):
             return _by_groups(question, posterior, spent, seed)
+        if isinstance(posterior, OfTerms):
+            return _by_terms(question, posterior, spent, seed)
         drawn = draw(posterior, seed, spent)
         if not drawn.why:
             return by_weights(question, drawn)
@@ -163,6 +168,42 @@ def _by_groups(question: Question, posterior: OfTable, spent: Callable[[], bool]
     return replace(ungrouped, how=f"{ungrouped.how}; {drawn.words}", groups=effects)
 
 
+def _by_terms(question: Question, posterior: OfTerms, spent: Callable[[], bool], seed: int) -> Answer:
+    """The answer of chains on effects and all else, which go on until all agree or the budget ends.
+
+    ConfigError where the budget leaves no time for a draw, FlyrunError for draws of no posterior.
+    """
+    layout, budget = question.layout, question.request.budget
+    most = min(budget.iterations or _MOST_ITERATIONS, _MOST_ITERATIONS)
+    with one_blas_thread():
+        sampler = turning.Sampler(posterior, np.random.default_rng(seed + 2), spent)
+        drawn, length = sampler.draw(min(_FIRST, most)), 0
+        while True:
+            if (kept := drawn.psi.shape[1]) < _FEWEST_DRAWS:
+                raise ConfigError(
+                    f"--budget {budget}: ended before chains made {_FEWEST_DRAWS} draws each; give a longer "
+                    "--budget"
+                )
+            even = own_scales(posterior, drawn.psi, layout)
+            rows = coefficients.summarise_chains(even, layout)
+            doubt = turning.doubt(drawn, rows)
+            length = min(kept, most - kept, _EFFECT_DRAWS // (turning.CHAINS * posterior.n_effects) - kept)
+            if not doubt or length < 1 or spent():
+                break
+            drawn = drawn.with_more(sampler.draw(length))
+    flat = drawn.psi.reshape(-1, posterior.size)
+    sound.refuse_unsound(posterior, layout.names, flat)
+    count = min(max(_EFFECTS // posterior.n_effects, _FEWEST_EFFECTS), _MOST_EFFECTS, len(flat))
+    which = np.arange(count) * len(flat) // count
+    effects = posterior.effects_of(flat[which], drawn.effects.reshape(len(flat), -1)[which], which)
+    caveats = coefficients.without_mean(rows) + _caveats(question, flat.mean(axis=0), np.cov(flat.T))
+    how = (
+        f"{turning.CHAINS} chains of {kept:,} draws of all coefficients, effects and their sds by "
+        f"Hamiltonian Monte Carlo, {drawn.accepted:.0%} accepted"
+    )
+    return Answer(question, how, rows, even, {}, turning.CHAINS, doubt, caveats, groups=effects)
+
+
 def _by_hmc(
     question: Question, refused: weighted_draws.Weighted, spent: Callable[[], bool], seed: int
 ) -> Answer:
@@ -224,7 +265,7 @@ def _with_sensitivity(
     """
     posterior = question.posterior
     most = min(_MOST_SENSED, _EVALUATIONS // max(len(posterior.rows), 1))
-    if question.dataset is None or isinstance(posterior, OfTable) or most < _FEWEST_SENSED:
+    if question.dataset is None or isinstance(posterior, OfTable | OfTerms) or most < _FEWEST_SENSED:
         return rows
     rng = np.random.default_rng(_SEED + 4)
     order = rng.permutation(len(x))[:most]
@@ -273,9 +314,9 @@ def _caveats(question: Question, mean: np.ndarray, covariance: np.ndarray) -> li
         return identified.caveats(*rows, likelihood, priors, theta)
 
     caveats = by(np.linalg.pinv(covariance[:n, :n]) - np.diag(np.tile(prior, several)))
-    if caveats and question.dataset is not None and not isinstance(posterior, OfTable):
+    if caveats and question.dataset is not None and not isinstance(posterior, OfTable | OfTerms):
         caveats = by(mode.find(posterior)[1].curvature[:n, :n])  # which draws tell with noise
-    return [*caveats, *(posterior.caveats() if isinstance(posterior, OfTable) else [])]
+    return [*caveats, *(posterior.caveats() if isinstance(posterior, OfTable | OfTerms) else [])]
 
 
 def how(posterior: Posterior, drawn: weighted_draws.Weighted) -> str:

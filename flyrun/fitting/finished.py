@@ -12,7 +12,7 @@ from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
 from flyrun.ground.errors import ConfigError, DataError
-from flyrun.ground.schema import build
+from flyrun.ground.schema import build, listing
 from flyrun.tables import loader
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout
@@ -44,9 +44,10 @@ def read(folder: Path, **table: Any) -> Finished:
     about = stored.about(folder)
     settings, config = about["settings"], _table(folder, table)
     groups = tuple(bars.read(settings.get("groups", ())))
-    if len(groups) > 1:
+    if len(groups) > 1 or (about["chains"] and groups):
         raise ConfigError(
-            f"{folder}: was fitted with {groups[0]} and {groups[1]}, and rows of two groups are not left out"
+            f"{folder}: was fitted with {listing(map(str, groups))}, and rows are left out only of one group "
+            "whose effects are integrated out; leave the others out of the formula"
         )
     request = Request(
         str(config.path),
@@ -81,7 +82,7 @@ def rows(folder: Path, **table: Any) -> "pd.DataFrame":
     layout = Layout.from_dict(about["layout"])
     # what decided which rows were used, and how often, is read too
     beside = [layout.target.name, *(column.name for column in layout.beside.values()), *config.complete]
-    group = [bar.group for bar in bars.read(about["settings"].get("groups", ()))]
+    group = [name for bar in bars.read(about["settings"].get("groups", ())) for name in bar.columns]
     names = list(dict.fromkeys([*new_rows.needed(layout), *beside, *group]))
     frame = pd.concat(pieces.pieces(Path(str(config.path)), names, config, layout.text | set(group)))
     frame = frame.head(config.limit) if config.limit else frame

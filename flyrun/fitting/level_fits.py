@@ -45,7 +45,7 @@ def refuse(request: Request, known: Iterable[str]) -> None:
     if by in (request.table.get("features") or ()) or by in Names.of(formula, known, ()).columns:
         where = "the formula" if formula else "--features"
         raise ConfigError(f"{given}: explains the target in {where}; leave it out there, or leave --by out")
-    if by in [bar.group for bar in request.groups]:
+    if by in [name for bar in request.groups for name in bar.columns]:
         raise ConfigError(f"{given}: groups rows in the formula; leave it out there, or leave --by out")
 
 

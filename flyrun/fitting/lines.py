@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flyrun.fitting.groups.grouped_table import OfTable
+from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import INTERCEPT, Column, Layout, plain
@@ -23,7 +23,7 @@ def of_table(table: Table, dataset: Dataset, layout: Layout, posterior: Posterio
     elif target.levels is not None:
         against, *others = target.levels
         model += f" = {others[0]} ({int((dataset.target > 0).sum()):,} rows) against {against}"
-    if isinstance(posterior, OfTable):
+    if isinstance(posterior, OfTable | OfTerms):
         model += f", with {posterior.words}"
     further = [
         f"{name} by {', '.join(part.names[:-1]) or INTERCEPT}" for name, part in layout.parameters.items()

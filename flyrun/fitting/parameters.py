@@ -72,8 +72,8 @@ def refuse_groups(formulas: Formulas, bar: bars.Bar) -> None:
     if formulas:
         name = next(iter(formulas))
         raise ConfigError(
-            f"formula of {name}: is not fitted beside {bar}; leave {bar} out, or write C({bar.group}), a "
-            "coefficient each, in its place"
+            f"formula of {name}: is not fitted beside {bar}; leave {bar} out, or write "
+            f"C({bar.columns[-1]}), a coefficient each, in its place"
         )
 
 

@@ -81,7 +81,7 @@ class Fitted:
     @property
     def groups(self) -> list[str]:
         """The columns of its groups."""
-        return [factor.bar.group for factor in self.effects]
+        return list(dict.fromkeys(name for factor in self.effects for name in factor.bar.columns))
 
 
 def of_draws(
@@ -143,7 +143,7 @@ def checked_rows(fit: Fitted, frame: pd.DataFrame) -> pd.DataFrame:
 def _checked(fit: Fitted, frame: pd.DataFrame, what: str, place: new_rows.Place) -> pd.DataFrame:
     rows = new_rows.checked(frame, fit.layout, what, place, fit.groups)
     for effects in fit.effects:
-        effects.refuse_new(rows[effects.bar.group], what, place)
+        effects.refuse_new(effects.bar.levels(rows), what, place)
     return rows
 
 
@@ -248,8 +248,8 @@ def _predictor(fit: Fitted, rows: pd.DataFrame) -> np.ndarray:
         eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
     for effects in fit.effects:
         bar = effects.bar
-        along = None if bar.slope is None else rows[bar.slope].to_numpy(np.float64)
-        eta = eta + effects.of(rows[bar.group].tolist(), along)
+        along = [rows[name].to_numpy(np.float64) for name in bar.slopes]
+        eta = eta + effects.of(bar.levels(rows).tolist(), along)
     return eta
 
 

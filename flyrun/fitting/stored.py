@@ -121,8 +121,8 @@ def write(answer: Answer) -> Path:
         "coefficients": priors.beside(rows, of.priors),
         "predictive": _predictive(answer),
     }
-    if isinstance(posterior, OfTable):
-        nodes = {"nodes": [posterior.nodes, posterior.steps]}
+    if answer.groups:
+        nodes = {"nodes": [posterior.nodes, posterior.steps]} if isinstance(posterior, OfTable) else {}
         fit["groups"] = [one.shown() | nodes for one in answer.groups]
     entry = {
         "name": folder.name,

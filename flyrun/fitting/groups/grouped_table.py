@@ -1,20 +1,17 @@
 """A table's rows by group: the column of a group read, and the posterior with its effects integrated out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from flyrun.families.family import family
-from flyrun.families.options import for_tables
 from flyrun.families.prior_densities import Lkj, Prior
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.groups import scales, stored_effects
+from flyrun.fitting.groups import scales, stored_effects, terms_table
 from flyrun.fitting.groups.crossed import CrossedPosterior
+from flyrun.fitting.groups.terms_table import Factor, OfTerms, of_single_rows, sizes
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.ground.errors import ConfigError
@@ -37,7 +34,7 @@ class OfTable(CrossedPosterior):
     table's rows, group by group.
     """
 
-    bar: Bar = field(default_factory=lambda: Bar(""))
+    bar: Bar = field(default_factory=lambda: Bar(("",)))
     names: tuple[str, ...] = ()
     target_sd: float = 1.0
     column: Column | None = None
@@ -71,27 +68,18 @@ class OfTable(CrossedPosterior):
     @property
     def words(self) -> str:
         """The groups, how many they are and of how many rows."""
-        sizes = np.diff(np.append(self.starts, len(self.rows)))
-        least, most = int(sizes.min()), int(sizes.max())
-        each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
         crossed = "" if self.second is None else f", and {self.second}: {len(self.second_names):,} groups"
-        return f"{self.bar}: {self.groups:,} groups of {each} row{'s' * (most > 1)}{crossed}"
+        return sizes(self.bar, np.diff(np.append(self.starts, len(self.rows)))) + crossed
 
     def caveats(self) -> list[str]:
-        """A line for a factor whose groups have a row each, where the noise is normal as its effects are."""
+        """As `of_single_rows`."""
         if not self.family.by_sums:
             return []
         copies = np.broadcast_to(self.rows.weights, len(self.rows))
         factors = [(self.bar, np.add.reduceat(copies, self.starts))]
         if self.second is not None:
             factors.append((self.second, np.bincount(self.crossed, copies)))  # type: ignore[arg-type]
-        return [
-            f"{bar}: each of the {len(rows):,} groups has one row, so that only the priors tell sigma from "
-            f"sd({bar.group}): rows show the sum of their squares; leave {bar} out, or take a column with "
-            "more rows a group"
-            for bar, rows in factors
-            if rows.max() <= 1
-        ]
+        return of_single_rows(factors)
 
     def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[stored_effects.Effects, ...]:
         """Effects by the posterior's draws x (S, P), which are these among all of them, (S,)."""
@@ -116,8 +104,8 @@ class OfTable(CrossedPosterior):
         """h (S, m) by what `others` tells, by name."""
         scale = stored_effects.triangle(self.bar, stored) / self.target_sd
         if (slope := self.column) is None:
-            return np.log(scale[:, :1])
-        v00, v01, v11 = scale[:, 0] ** 2, scale[:, 0] * scale[:, 1], scale[:, 1] ** 2 + scale[:, 2] ** 2
+            return np.log(scale[:, 0])
+        (v00, v01), (_, v11) = np.einsum("sik,sjk->ijs", scale, scale)
         t00 = np.sqrt(np.maximum(v00 + 2.0 * slope.mean * v01 + slope.mean**2 * v11, 1e-300))
         t10 = (v01 + slope.mean * v11) * slope.sd / t00
         t11 = np.sqrt(np.maximum(v11 * slope.sd**2 - t10**2, 1e-300))
@@ -143,38 +131,22 @@ def posterior_of(
     posterior: Posterior,
     bars: tuple[Bar, ...],
     typed: Mapping[str, Typed],
-) -> OfTable:
+) -> OfTable | OfTerms:
     """The posterior of grouped rows. typed: priors of what `terms` names, in the table's units.
 
     Raises ConfigError for what is not fitted.
     """
-    bar, codes = bars[0], partial(_codes, table, layout)
-    second = _crossed(codes, posterior, bars) if len(bars) > 1 else None
-    if second is not None:
-        bar = second.first
-    if not posterior.family.grouped:
-        known = ", ".join(name for name in for_tables() if family(name).grouped)
-        name = posterior.family.name
-        raise ConfigError(f"{bar}: {name} is not fitted with groups; choose --model from {known}")
-    column = next((each for each in layout.features if each.name == bar.slope), None)
-    if bar.slope is not None and (column is None or column.levels is not None):
-        raise ConfigError(f"{bar}: write {bar.slope}, a column of numbers, among the terms too")
-    names, code = codes(bar)
-    if len(names) < 2:
-        raise ConfigError(f"{bar}: {bar.group} has one level, {names[0]}; leave the group out")
+    factors = [_factor(table, layout, bar) for bar in bars]
+    if not integrated(posterior, factors):
+        rows = _unfolded(dataset, posterior.rows, slice(None))
+        return terms_table.posterior_of(posterior, rows, layout, factors, typed)
+    *few, (bar, names, columns, code) = sorted(factors, key=_cost)
+    column, second = (columns[0] if columns else None), (few[0] if few else None)
     order = np.argsort(code, kind="stable")
-    rows, features = posterior.rows, np.asarray(posterior.rows.features)[order]
-    target = rows.target[order]
-    offset = rows.offset[order] if np.ndim(rows.offset) else rows.offset
-    if dataset.folded:  # features stand times the sign of the target: effects do not
-        sign = np.asarray(dataset.target)[order]
-        features = features * sign[:, None].astype(features.dtype)
-        target, offset = (sign > 0).astype(np.float64), offset * sign if np.ndim(offset) else offset
-    others = (value[order] if np.ndim(value) else value for value in (rows.trials, rows.weights))
-    trials, weights = others
+    ordered = _unfolded(dataset, posterior.rows, order)
+    features = ordered.features
     slope = None if bar.slope is None else features[:, layout.names.index(bar.slope)].astype(np.float64)
     starts = np.searchsorted(code[order], np.arange(len(names)))
-    ordered = Rows(features, target, trials, offset, weights)
     return OfTable(
         posterior.family,
         ordered,
@@ -185,7 +157,7 @@ def posterior_of(
         slope=slope,
         bar=bar,
         bars=bars,
-        names=tuple(names),
+        names=names,
         target_sd=layout.target.sd,
         column=column,
         crossed=None if second is None else second.code[order],
@@ -215,60 +187,75 @@ def _priors(
     return scales.Priors(sds[0], sds[1], of_correlation.eta if isinstance(of_correlation, Lkj) else 1.0)
 
 
-class _Crossed(NamedTuple):
-    """A factor beside the one that is integrated out: that one, this, its levels, and each row's, (N,)."""
+def integrated(posterior: Posterior, factors: Sequence[Factor]) -> bool:
+    """The rule: whether effects are integrated out, of a factor or of two that cross; else chains draw them.
 
-    first: Bar
-    bar: Bar
-    names: tuple[str, ...]
-    code: np.ndarray
-
-
-def _crossed(
-    codes_of: Callable[[Bar], tuple[list[str], np.ndarray]], posterior: Posterior, bars: tuple[Bar, ...]
-) -> _Crossed:
-    """Of two factors that of fewer levels; codes: (N,). Raises ConfigError for what is not fitted."""
-    a, b, *more = bars
-    if more:
-        raise ConfigError(
-            f"{more[0]}: at most two groups are fitted; leave one out, or write C({quoted(more[0].group)}) "
-            f"instead, which may have {MOST_LEVELS} levels"
-        )
-    codes = {bar: codes_of(bar) for bar in (a, b)}
-    few, many = sorted((a, b), key=lambda bar: (bar.slope is not None, len(codes[bar][0])))
-    levels, code = codes[few]
-    both, pairs = f"{a} and {b}", len(levels) * len(codes[many][0])
-    if few.slope is not None or (many.slope is not None and len(levels) > len(codes[many][0])):
-        raise ConfigError(
-            f"{both}: of two groups the one of fewer levels has an intercept alone; leave the slope of "
-            f"{(few if few.slope else many).group} out"
-        )
-    if len(levels) > _MOST_CROSSED or pairs > _MOST_PAIRS // (1 if posterior.family.by_sums else _OF_A_GRID):
-        raise ConfigError(
-            f"{both}: {len(levels):,} levels of {few.group} times {len(codes[many][0]):,} are too many (one "
-            f"group may have {_MOST_CROSSED}); leave one out, or join its levels"
-        )
-    return _Crossed(many, few, tuple(levels), code)
+    The first where one factor has few effects a level, and the second has few levels and intercepts alone.
+    """
+    if not posterior.family.grouped or len(factors) > 2 or not all(each.bar.plain for each in factors):
+        return False
+    *few, (many_slopes, many) = sorted(map(_cost, factors))
+    if not few:
+        return True
+    slopes, levels = few[0]
+    most = _MOST_PAIRS // (1 if posterior.family.by_sums else _OF_A_GRID)
+    small = levels <= _MOST_CROSSED and levels * many <= most
+    return small and not slopes and not (many_slopes and levels > many)
 
 
-def _codes(options: Table, layout: Layout, bar: Bar) -> tuple[list[str], np.ndarray]:
-    """The levels of a group in order, and each row's, (N,)."""
+def _cost(factor: Factor) -> tuple[bool, int]:
+    """By which of two factors the second is integrated out: whether it has slopes, and its levels."""
+    return bool(factor.columns), len(factor.names)
+
+
+def _unfolded(dataset: Dataset, rows: Rows, order: slice | np.ndarray) -> Rows:
+    """Rows in an order, whose features stand times the sign of the target no longer: effects do not."""
+    features, target = np.asarray(rows.features)[order], rows.target[order]
+    offset, trials, weights = (
+        value[order] if np.ndim(value) else value for value in (rows.offset, rows.trials, rows.weights)
+    )
+    if dataset.folded:
+        sign = np.asarray(dataset.target)[order]
+        features = features * sign[:, None].astype(features.dtype)
+        target, offset = (sign > 0).astype(np.float64), offset * sign if np.ndim(offset) else offset
+    return Rows(features, target, trials, offset, weights)
+
+
+def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
+    """A term with its groups' names and each row's. Raises ConfigError for what cannot be a group."""
+    by_name = {column.name: column for column in layout.features}
+    for slope in bar.slopes:
+        if slope not in by_name or by_name[slope].levels is not None:
+            raise ConfigError(f"{bar}: write {slope}, a column of numbers, among the terms too")
     path = Path(str(options.path)).expanduser()
-    if bar.group not in (known := pieces.names(path, options)):
-        raise ConfigError(f"{bar}: {bar.group} is no column of the table; it has {', '.join(known[:12])}")
+    known = pieces.names(path, options)
     used = [column.name for column in (*layout.columns, *layout.beside.values(), layout.target)]
-    if bar.group in used:
-        raise ConfigError(f"{bar}: {bar.group} is a term or the target too; leave it out of one of them")
-    text = layout.text | {bar.group}
-    parts = pieces.pieces(path, [*used, bar.group], options, text)
-    texts = [words(piece[bar.group]) for piece, _ in usable(parts, options, str(path), text)]
-    column = pd.concat(texts)
-    if len(column) != layout.rows:
+    for name in bar.columns:
+        if name not in known:
+            raise ConfigError(f"{bar}: {name} is no column of the table; it has {', '.join(known[:12])}")
+        if name in used:
+            raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
+    text = layout.text | set(bar.columns)
+    parts = pieces.pieces(path, [*used, *bar.columns], options, text)
+    texts = [
+        pd.DataFrame({name: words(piece[name]) for name in bar.columns})
+        for piece, _ in usable(parts, options, str(path), text)
+    ]
+    frame = pd.concat(texts)
+    if len(frame) != layout.rows:
         raise ConfigError(
             f"{bar}: {bar.group} lacks a value in rows that have all others; fill it in, or leave them out"
         )
-    code, levels = pd.factorize(column, sort=True)
-    return [str(level) for level in levels], code
+    for name in bar.columns if len(bar.columns) > 1 else ():
+        if (held := frame[name].str.contains(":", regex=False)).any():
+            level = frame[name][held].iloc[0]
+            raise ConfigError(
+                f"{bar}: {name} holds {level!r}, whose : stands between levels of two columns; rename it"
+            )
+    code, levels = pd.factorize(bar.levels(frame), sort=True)
+    if len(levels) < 2:
+        raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]}; leave the group out")
+    return Factor(bar, tuple(map(str, levels)), tuple(by_name[slope] for slope in bar.slopes), code)
 
 
 def remedy(bar: Bar, groups: int, why: str) -> ConfigError:

@@ -33,8 +33,8 @@ COLUMNS = ("group", "level", "effect", "mean", "sd", "low", "high", "rows", "shr
 @dataclass(frozen=True)
 class Effects:
     """On the columns' own scales. draws: (S,) with which of the posterior's they go, chain after chain;
-    values: (G, S, q), of each level its intercept where the slope's column is 0, and its slope; rows: (G,)
-    that each had; triangle: (S, 3), T00, T10 and T11 of their distribution N(0, TT').
+    values: (G, S, q), of each level its intercept where slopes' columns are 0, and its slopes; rows: (G,)
+    that each had; triangle: (S, q, q), T of their distribution N(0, TT').
     new: what is done with levels that the fit has not seen; seed: by which theirs are drawn.
     """
 
@@ -50,7 +50,7 @@ class Effects:
     @property
     def names(self) -> list[str]:
         """Of the q effects."""
-        return ["intercept", *([] if self.bar.slope is None else [self.bar.slope])]
+        return self.bar.names
 
     def take(self, which: np.ndarray) -> Effects:
         """With some of the draws, (m,)."""
@@ -69,14 +69,15 @@ class Effects:
             "gives it an effect drawn as groups differ, --new-groups zero none"
         )
 
-    def of(self, groups: Sequence[str], column: np.ndarray | None) -> np.ndarray:
-        """What effects add to the predictor of rows of these groups, (S, n). column: of the slope, (n,)."""
+    def of(self, groups: Sequence[str], columns: Sequence[np.ndarray]) -> np.ndarray:
+        """What effects add to the predictor of rows of these groups, (S, n). columns: of slopes, (n,)."""
         names = list(dict.fromkeys(groups))
         each = np.stack([self._one(name) for name in names])  # (g, S, q)
         place = {name: k for k, name in enumerate(names)}
         effects = each[[place[name] for name in groups]]
-        total = effects[..., 0] if column is None else effects[..., 0] + effects[..., 1] * column[:, None]
-        return np.ascontiguousarray(total.T)
+        intercept = [np.ones(len(effects))] if self.bar.intercept else []
+        total = sum(effects[..., k] * each[:, None] for k, each in enumerate([*intercept, *columns]))
+        return np.ascontiguousarray(np.transpose(total))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -89,10 +90,9 @@ class Effects:
         if self.new == "draw":  # by the level's name: the same in whatever table and place it stands
             label = f"{self.bar.group} {name}".encode()
             number = int.from_bytes(hashlib.sha256(label).digest()[:8], "big")
-            z = np.random.default_rng([self.seed, number]).standard_normal((len(effects), 2))
-            effects[:, 0] = self.triangle[:, 0] * z[:, 0]
-            if effects.shape[1] == 2:
-                effects[:, 1] = self.triangle[:, 1] * z[:, 0] + self.triangle[:, 2] * z[:, 1]
+            shape = len(effects), max(2, len(self.names))  # two at least, as of fits before
+            z = np.random.default_rng([self.seed, number]).standard_normal(shape)
+            effects = np.einsum("sik,sk->si", self.triangle, z[:, : len(self.names)])
         return effects
 
     def stored(self) -> tuple[dict, dict]:
@@ -131,7 +131,7 @@ class Effects:
         """
         import pandas as pd  # late
 
-        variance = np.stack([self.triangle[:, 0] ** 2, (self.triangle[:, 1:] ** 2).sum(axis=1)])
+        variance = (self.triangle**2).sum(axis=2)
         parts = []
         for k in range(len(self.names)):
             values = self.values[:, :, k]
@@ -143,7 +143,7 @@ class Effects:
                 "sd": sd,
                 "q03": low.astype(np.float64),
                 "q97": high.astype(np.float64),
-                "shrinkage": np.minimum(sd**2 / variance[k].mean(), 1.0),
+                "shrinkage": np.minimum(sd**2 / variance[:, k].mean(), 1.0),
             }
             parts.append(pd.DataFrame(columns, pd.Index(self.levels, name=self.bar.group)))
         if len(parts) == 1:
@@ -154,20 +154,27 @@ class Effects:
 
 
 def sd_names(bar: Bar) -> list[str]:
-    """Of what the posterior holds of effects' distribution: sds, and the correlation of two."""
-    if bar.slope is None:
-        return [f"sd({bar.group})"]
-    by = f"{bar.slope} by {bar.group}"
-    return [f"sd({bar.group})", f"sd({by})", f"cor({by})"]
+    """Of what the posterior holds of effects' distribution: sds, and correlations row by row."""
+    of = ["", *bar.slopes] if bar.intercept else bar.slopes
+    names = [f"sd({name} by {bar.group})" if name else f"sd({bar.group})" for name in of]
+    if not bar.correlated:
+        return names
+    pairs = [[other, name] for k, name in enumerate(of) for other in of[:k]]
+    return names + [f"cor({', '.join(filter(None, pair))} by {bar.group})" for pair in pairs]
 
 
 def triangle(bar: Bar, stored: dict[str, np.ndarray]) -> np.ndarray:
-    """T00, T10 and T11, (S, 3), by sds and correlation, (S,) each, by name."""
-    numbers = [stored[name] for name in sd_names(bar)]
-    if len(numbers) == 1:
-        return np.stack([numbers[0], np.zeros_like(numbers[0]), np.zeros_like(numbers[0])], axis=-1)
-    sd, slope_sd, cor = numbers
-    return np.stack([sd, slope_sd * cor, slope_sd * np.sqrt(np.maximum(1.0 - cor**2, 0.0))], axis=-1)
+    """T, (S, q, q), by sds and correlations, (S,) each, by name."""
+    numbers, q = [stored[name] for name in sd_names(bar)], len(bar.names)
+    sds = np.stack(numbers[:q], axis=-1)
+    correlation = np.zeros((len(sds), q, q)) + np.eye(q)
+    for row, column, values in zip(*np.tril_indices(q, -1), numbers[q:], strict=False):
+        correlation[:, row, column] = values
+    root = np.zeros_like(correlation)
+    for i, k in zip(*np.tril_indices(q), strict=True):
+        left = correlation[:, i, k] - (root[:, i, :k] * root[:, k, :k]).sum(axis=1)
+        root[:, i, k] = np.sqrt(left.clip(0.0)) if i == k else left / root[:, k, k].clip(1e-300)
+    return sds[:, :, None] * root
 
 
 def stored_as(place: int) -> str:

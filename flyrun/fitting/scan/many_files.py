@@ -254,7 +254,9 @@ def _refuse_options(request: Request) -> None:
     """ConfigError for an option that a scan does not know."""
     if request.groups:
         bar = request.groups[0]
-        raise ConfigError(f"fit: groups, as {bar}, are not for a scan of many files; write C({bar.group})")
+        raise ConfigError(
+            f"fit: groups, as {bar}, are not for a scan of many files; write C({bar.columns[-1]})"
+        )
     for name, options in request.formulas.items():
         if "formula" not in request.table:
             raise ConfigError(

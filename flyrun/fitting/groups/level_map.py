@@ -1,0 +1,137 @@
+"""The map that a level's effects follow: u = Q(z + Q'r), Q = TW', W the inverse of chol(I + c·T'HT).
+
+Where the rows of a level say −½u'cHu + u'r of its effects u ~ N(0, TT'), z is N(0, I) whatever T, c and r:
+no funnel is left. Elsewhere z is near that, and the Jacobian makes any map exact. T may be 0.
+
+Shapes: J levels of q effects in C chains. z, r, u: (q, J, C); H: (q, q, J); T: (q, q, C), lower; c: (C,).
+h, (n, C), holds log sds, then of a correlated T, row by row, atanh of its partial correlations.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Triangle(NamedTuple):
+    """T of h. partial: partial correlations; left: what is left of a row's sd at each, (q, q, C)."""
+
+    t: np.ndarray
+    partial: np.ndarray
+    left: np.ndarray
+
+
+def triangle(h: np.ndarray, q: int) -> Triangle:
+    """T of h (n, C), n = q where effects are independent."""
+    sd, chains = np.exp(h[:q]), h.shape[1]
+    partial, left, t = np.zeros((q, q, chains)), np.ones((q, q, chains)), np.zeros((q, q, chains))
+    rows, columns = np.tril_indices(q, -1)
+    if len(h) > q:
+        partial[rows, columns] = np.tanh(h[q:])
+    for k in range(q - 1):
+        left[:, k + 1] = left[:, k] * np.sqrt(1.0 - partial[:, k] ** 2)
+    t[rows, columns] = sd[rows] * partial[rows, columns] * left[rows, columns]
+    diagonal = np.arange(q)
+    t[diagonal, diagonal] = sd * left[diagonal, diagonal]
+    return Triangle(t, partial, left)
+
+
+def triangle_slopes(its: Triangle, h: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Slopes by h, (n, C), of a function whose slopes by T are these, (q, q, C)."""
+    q = len(its.t)
+    each = slopes * its.t
+    total = np.empty_like(h)
+    total[:q] = each.sum(axis=1)
+    for place, (i, k) in enumerate(zip(*np.tril_indices(q, -1), strict=True) if len(h) > q else ()):
+        z = its.partial[i, k]
+        straight = slopes[i, k] * np.exp(h[i]) * its.left[i, k] * (1.0 - z * z)
+        total[q + place] = straight - z * each[i, k + 1 : i + 1].sum(axis=0)
+    return total
+
+
+def lkj(h: np.ndarray, q: int, eta: float) -> tuple[np.ndarray, np.ndarray]:
+    """Log density (C,) of LKJ(eta) of atanh partial correlations, with the Jacobian; its slopes (n, C)."""
+    y = h[q:]
+    if not len(y):
+        return np.zeros(h.shape[1]), np.zeros(h.shape)
+    power = eta + 0.5 * (q - 2.0 - np.tril_indices(q, -1)[1][: len(y), None])
+    value = power * 2.0 * (np.log(2.0) - np.abs(y) - np.log1p(np.exp(-2.0 * np.abs(y))))
+    slopes = np.concatenate([np.zeros((q, h.shape[1])), -2.0 * power * np.tanh(y)])
+    return value.sum(axis=0), slopes
+
+
+class Mapped(NamedTuple):
+    """u of z, and what the reverse pass needs; v, with u = Tv; level: log det of W less ½|v|², (C,)."""
+
+    u: np.ndarray
+    level: np.ndarray
+    w: np.ndarray
+    q: np.ndarray
+    drawn: np.ndarray
+    score: np.ndarray
+    v: np.ndarray
+
+
+def forward(z: np.ndarray, r: np.ndarray, information: np.ndarray, t: np.ndarray, c: np.ndarray) -> Mapped:
+    """u of z. information: H."""
+    inverse = _inverse(information, t, c)
+    q = np.einsum("imc,kmjc->ikjc", t, inverse)
+    score = np.einsum("ikjc,ijc->kjc", q, r)
+    drawn = z + score
+    v = np.einsum("ikjc,ijc->kjc", inverse, drawn)
+    diagonal = np.arange(len(z))
+    level = np.log(inverse[diagonal, diagonal]).sum(axis=(0, 1)) - 0.5 * (v * v).sum(axis=(0, 1))
+    return Mapped(np.einsum("ikjc,kjc->ijc", q, drawn), level, inverse, q, drawn, score, v)
+
+
+def backward(
+    v: np.ndarray, r: np.ndarray, information: np.ndarray, t: np.ndarray, c: np.ndarray
+) -> np.ndarray:
+    """z, (q, J, C), of v, (q, J, C), with u = Tv."""
+    inverse = _inverse(information, t, c)
+    q = np.einsum("imc,kmjc->ikjc", t, inverse)
+    drawn = np.linalg.solve(inverse.transpose(2, 3, 1, 0), v.transpose(1, 2, 0)[..., None])[..., 0]
+    return drawn.transpose(2, 0, 1) - np.einsum("ikjc,ijc->kjc", q, r)
+
+
+def _inverse(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """W, (q, q, J, C), lower."""
+    bent = c * np.einsum("mic,mkjc->ikjc", t, np.einsum("mnj,nkc->mkjc", information, t))
+    q = len(bent)
+    root, inverse = np.zeros_like(bent), np.zeros_like(bent)
+    for i in range(q):
+        for k in range(i + 1):
+            left = bent[i, k] + (i == k)
+            for m in range(k):
+                left = left - root[i, m] * root[k, m]
+            root[i, k] = np.sqrt(left) if i == k else left / root[k, k]
+        inverse[i, i] = 1.0 / root[i, i]
+        for k in range(i):
+            inverse[i, k] = -(root[i, k:i] * inverse[k:i, k]).sum(axis=0) * inverse[i, i]
+    return inverse
+
+
+class Slopes(NamedTuple):
+    """Of the log density with `level`, by z and r, (q, J, C), T (q, q, C), and c beside r's part, (C,)."""
+
+    z: np.ndarray
+    r: np.ndarray
+    t: np.ndarray
+    c: np.ndarray
+
+
+def reverse(
+    mapped: Mapped, r: np.ndarray, information: np.ndarray, c: np.ndarray, by_u: np.ndarray
+) -> Slopes:
+    """Slopes of what has the slopes by_u (q, J, C) by u."""
+    z = np.einsum("ikjc,ijc->kjc", mapped.q, by_u)
+    z -= np.einsum("ikjc,kjc->ijc", mapped.w, mapped.v)
+    both = -(mapped.drawn[:, None] * z[None] + z[:, None] * mapped.score[None])
+    q = len(z)
+    both = np.where(np.tri(q, dtype=bool)[..., None, None], both, both.swapaxes(0, 1))
+    both[np.arange(q), np.arange(q)] -= 1.0
+    further = c * np.einsum("ikjc,knjc->injc", np.einsum("imj,mkjc->ikjc", information, mapped.q), both)
+    inner = by_u[:, None] * mapped.drawn[None] + r[:, None] * z[None] + further
+    t = np.einsum("imjc,mkjc->ikc", inner, mapped.w)
+    rest = np.einsum("imjc,kmjc->ikjc", mapped.w, mapped.w)
+    by_c = 0.5 * (np.einsum("iijc->c", both) - np.einsum("ikjc,ikjc->c", both, rest)) / c
+    return Slopes(z, np.einsum("ikjc,kjc->ijc", mapped.q, z), t, by_c)

@@ -1,0 +1,203 @@
+"""Any terms of groups of a table: their posterior by chains, told on the columns' scales."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from flyrun.families.prior_densities import Lkj
+from flyrun.fitting.bars import Bar
+from flyrun.fitting.groups import level_map, scales, stored_effects
+from flyrun.fitting.groups.followed import Term
+from flyrun.fitting.groups.following import TermsPosterior
+from flyrun.fitting.priors import Typed
+from flyrun.fitting.rows_posterior import Posterior, Rows
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import quoted
+from flyrun.tables.layout import Column, Layout
+
+_MOST_INNER = 3_000  # effects of all terms but the largest, whose information is a dense matrix
+_MOST_EFFECTS = 50_000
+
+
+class Factor(NamedTuple):
+    """A term of a formula: the groups' names, in order; columns: of its slopes; code: (N,) each row's."""
+
+    bar: Bar
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    code: np.ndarray
+
+    @property
+    def centred(self) -> bool:
+        """Whether slopes' columns are taken from their means: under a correlation that changes no model."""
+        return self.bar.intercept and self.bar.correlated and bool(self.columns)
+
+    def own(self, target_sd: float) -> np.ndarray:
+        """What takes sampled effects to those per unit of columns, intercepts where these are 0, (q, q)."""
+        sds = [*([1.0] if self.bar.intercept else []), *(column.sd for column in self.columns)]
+        change = np.diag(1.0 / np.array(sds))
+        if self.centred:
+            change[0, 1:] = [-column.mean / column.sd for column in self.columns]
+        return target_sd * change
+
+
+@dataclass
+class OfTerms(TermsPosterior):
+    """Of a table's rows. factors: in the formula's order; order: the place of each among terms."""
+
+    factors: tuple[Factor, ...] = ()
+    order: tuple[int, ...] = ()
+    target_sd: float = 1.0
+
+    def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Sds of effects, and their correlations, of draws x (..., P), per unit of columns."""
+        numbers: dict[str, np.ndarray] = {}
+        for factor, place in zip(self.factors, self.order, strict=True):
+            t = self._triangle(factor, place, x.reshape(-1, x.shape[-1]))
+            covariance = np.einsum("sik,sjk->ijs", t, t)
+            sds = np.sqrt(np.einsum("iis->is", covariance))
+            rows, columns = np.tril_indices(len(sds), -1)
+            values = [*sds]
+            if factor.bar.correlated:
+                values += [*(covariance[rows, columns] / np.maximum(sds[rows] * sds[columns], 1e-300))]
+            names = stored_effects.sd_names(factor.bar)
+            numbers |= {name: each.reshape(x.shape[:-1]) for name, each in zip(names, values, strict=True)}
+        return numbers
+
+    def _triangle(self, factor: Factor, place: int, x: np.ndarray) -> np.ndarray:
+        """T of effects per unit of columns, (S, q, q), no triangle where intercepts moved, of x (S, P)."""
+        t = level_map.triangle(x[:, self.scales[place]].T, self.terms[place].effects).t
+        return np.einsum("ij,jks->sik", factor.own(self.target_sd), t)
+
+    def other_priors(self) -> list[dict[str, str]]:
+        """Theirs, a row each."""
+        table = list[dict[str, str]]()
+        for factor, place in zip(self.factors, self.order, strict=True):
+            term, bar = self.terms[place], factor.bar
+            units = [*([1.0] if bar.intercept else []), *(column.sd for column in factor.columns)]
+            where = ", ".join(f"{column.name} is {column.mean:.3g}" for column in factor.columns)
+            where = f" where {where}" if factor.centred else ""
+            priors = [
+                str(prior.scaled(self.target_sd / unit)) for prior, unit in zip(term.sds, units, strict=True)
+            ]
+            priors[0] += where if bar.intercept else ""
+            names = stored_effects.sd_names(bar)
+            priors += [f"{Lkj(term.eta)}{where}"] * (len(names) - len(priors))
+            table += [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
+        return table
+
+    @property
+    def words(self) -> str:
+        """The groups, how many they are and of how many rows."""
+        return ", and ".join(sizes(each.bar, np.bincount(each.code)) for each in self.factors)
+
+    def caveats(self) -> list[str]:
+        """As `of_single_rows`."""
+        copies = np.broadcast_to(self.rows.weights, len(self.rows))
+        intercepts = (each for each in self.factors if each.bar.intercept)
+        counts = [(each.bar, np.bincount(each.code, copies)) for each in intercepts]
+        return of_single_rows(counts) if self.family.by_sums else []
+
+    def effects_of(
+        self, x: np.ndarray, effects: np.ndarray, draws: np.ndarray
+    ) -> tuple[stored_effects.Effects, ...]:
+        """Effects (S, E) by the posterior's draws x (S, P), which are these among all of them, (S,)."""
+        numbers, drawn = self.others(x), list[stored_effects.Effects]()
+        for factor, place in zip(self.factors, self.order, strict=True):
+            sampled = effects[:, self.effects[place]].reshape(len(x), len(factor.names), -1)
+            values = np.einsum("ij,sgj->gsi", factor.own(self.target_sd), sampled).astype(np.float32)
+            rows, triangle = np.bincount(factor.code), stored_effects.triangle(factor.bar, numbers)
+            drawn.append(stored_effects.Effects(factor.bar, factor.names, rows, draws, values, triangle))
+        return tuple(drawn)
+
+
+def sizes(bar: Bar, rows: np.ndarray) -> str:
+    """How many groups there are and of how many rows, (G,)."""
+    least, most = int(rows.min()), int(rows.max())
+    each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return f"{bar}: {len(rows):,} groups of {each} row{'s' * (most > 1)}"
+
+
+def of_single_rows(factors: Sequence[tuple[Bar, np.ndarray]]) -> list[str]:
+    """A line for a factor whose groups have a row each, where the noise is normal as its effects are."""
+    return [
+        f"{bar}: each of the {len(rows):,} groups has one row, so that only the priors tell sigma from "
+        f"sd({bar.group}): rows show the sum of their squares; leave {bar} out, or take a column with "
+        "more rows a group"
+        for bar, rows in factors
+        if rows.max() <= 1
+    ]
+
+
+def posterior_of(
+    posterior: Posterior, rows: Rows, layout: Layout, factors: Sequence[Factor], typed: Mapping[str, Typed]
+) -> OfTerms:
+    """The posterior of rows with these terms. typed: priors of what tells effects' distribution, by name.
+
+    Raises ConfigError for what is not fitted.
+    """
+    first = factors[0].bar
+    if posterior.linear > 1:
+        raise ConfigError(
+            f"{first}: {posterior.family.name} is not fitted with groups; leave {first} out, or "
+            "make two classes of the target"
+        )
+    if np.ndim(rows.trials) > 1:
+        raise ConfigError(f"{first}: censored targets are not fitted with groups; leave {first} out")
+    built = [_term(factor, rows, layout, typed) for factor in factors]
+    order = sorted(range(len(built)), key=lambda k: built[k].size)
+    inner, most = sum(built[k].size for k in order[:-1]), sum(term.size for term in built)
+    if inner > _MOST_INNER or most > _MOST_EFFECTS:
+        largest = factors[order[-2 if inner > _MOST_INNER else -1]].bar
+        raise ConfigError(
+            f"{largest}: {most:,} effects of groups, {inner:,} of them outside of the largest term, are too "
+            f"many ({_MOST_EFFECTS:,} and {_MOST_INNER:,} at most); leave {largest} out, or join its levels"
+        )
+    return OfTerms(
+        posterior.family,
+        rows,
+        posterior.prior,
+        posterior.levels,
+        posterior.sd,
+        terms=tuple(built[k] for k in order),
+        factors=tuple(factors),
+        order=tuple(order.index(k) for k in range(len(built))),
+        target_sd=layout.target.sd,
+    )
+
+
+def _term(factor: Factor, rows: Rows, layout: Layout, typed: Mapping[str, Typed]) -> Term:
+    bar, columns = factor.bar, []
+    if bar.intercept:
+        columns.append(np.ones(len(rows)))
+    for column in factor.columns:
+        values = np.asarray(rows.features[:, layout.names.index(column.name)], np.float64)
+        first = np.zeros(len(factor.names))
+        first[factor.code] = values
+        if np.ptp(values) > 0 and np.allclose(values, first[factor.code]):
+            without = ", ".join(name for name in bar.slopes if name != column.name)
+            raise ConfigError(
+                f"{bar}: {column.name} is the same in all rows of each group, so that it has no slope "
+                f"within; write ({'1' if bar.intercept or not without else '0'}{' + ' if without else ''}"
+                f"{without.replace(', ', ' + ')} | {':'.join(map(quoted, bar.columns))})"
+            )
+        columns.append(values if factor.centred else values + column.mean / column.sd)
+    names, unit = stored_effects.sd_names(bar), 1.0 / layout.target.sd
+    units = [*([unit] if bar.intercept else []), *(column.sd * unit for column in factor.columns)]
+    sds = tuple(
+        typed[name].prior.scaled(each) if name in typed else scales.USUAL.sd
+        for name, each in zip(names, units, strict=False)
+    )
+    of_correlations = {
+        str(typed[name].prior): typed[name].prior for name in names[len(sds) :] if name in typed
+    }
+    if len(of_correlations) > 1:
+        raise ConfigError(
+            f"--prior: {bar} has one LKJ prior of all correlations, and {' and '.join(of_correlations)} are "
+            "typed; keep one"
+        )
+    eta = next((prior.eta for prior in of_correlations.values() if isinstance(prior, Lkj)), 1.0)
+    correlated = bar.correlated and len(columns) > 1
+    return Term(factor.code, np.stack(columns, axis=-1), len(factor.names), correlated, sds, eta)

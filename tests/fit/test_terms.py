@@ -1,0 +1,232 @@
+"""Any terms of groups by chains: the map, slopes, and draws against other ways to the same numbers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import kstest
+
+from flyrun.families.family import family
+from flyrun.families.options import for_tables
+from flyrun.families.prior_densities import HalfT
+from flyrun.fitting.groups import draw, following, level_map, scales, turning
+from flyrun.fitting.groups.followed import Term
+from flyrun.fitting.groups.following import TermsPosterior
+from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
+from flyrun.ground.diagnostics import ess
+
+CROSSED = [(8, 2, True), (4, 1, False)]
+#: terms, each of so many levels, effects, and correlated or not
+SHAPES = [CROSSED, [(6, 3, True)], [(5, 2, False), (12, 1, False), (3, 1, False)]]
+FAMILIES = [name for name in for_tables() if family(name).linear(4) == 1]
+
+
+def never() -> bool:
+    """Time is never up."""
+    return False
+
+
+def made(name: str, shape: list[tuple[int, int, bool]], n: int = 60, seed: int = 0) -> TermsPosterior:
+    """A posterior of rows with these terms, of effects that are there."""
+    rng, one = np.random.default_rng(seed), family(name)
+    features = np.column_stack([rng.standard_normal((n, 2)), np.ones(n)])[:, : 3 if one.intercept else 2]
+    terms, eta = [], 0.5 * features[:, 0]
+    for levels, effects, correlated in shape:
+        code = np.append(np.arange(levels), rng.integers(0, levels, n - levels))
+        columns = np.column_stack([np.ones(n), rng.standard_normal((n, effects - 1))])
+        terms.append(Term(code, columns, levels, correlated, (HalfT(3.0, 1.0),) * effects, 1.5))
+        eta = eta + 0.5 * (columns * rng.standard_normal((levels, effects))[code]).sum(axis=1)
+    levels = 4 if name == "ordinal" else 0
+    trials: Any = (
+        rng.integers(1, 6, n).astype(float) if "binomial" in name and "negative" not in name else 1.0
+    )
+    others = [0.3 * number.prior.draw(rng) for number in one.auxiliary(levels, 1.0)]
+    count = np.asarray(trials, np.int64) if np.ndim(trials) else 1
+    y = np.asarray(one.draw(rng, count, [eta, *(np.full(n, a) for a in others)]), float)
+    prior = CoefficientPrior(np.zeros(features.shape[1]), np.full(features.shape[1], 2.5))
+    rows = Rows(features, y, trials, 0.1)
+    return TermsPosterior(one, rows, prior, levels, terms=tuple(sorted(terms, key=lambda term: term.size)))
+
+
+def differences(f: Any, x: np.ndarray, step: float = 1e-5) -> np.ndarray:
+    """Slopes of f, (C,) of x (m, C), by differences."""
+    ends = [(f(x + away), f(x - away)) for away in step * np.eye(len(x))[..., None]]
+    return np.array([(up - down) / (2.0 * step) for up, down in ends])
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_the_map_gives_effects_their_covariance_and_mean_and_goes_back(q: int) -> None:
+    rng, chains, levels = np.random.default_rng(q), 2, 3
+    h = 0.5 * rng.standard_normal((q * (q + 1) // 2, chains))
+    half = rng.standard_normal((levels, q, q + 1))
+    information, c = np.einsum("jik,jlk->ilj", half, half), np.array([0.7, 1.4])
+    r, z = rng.standard_normal((2, q, levels, chains))
+    t = level_map.triangle(h, q).t
+    mapped = level_map.forward(z, r, information, t, c)
+    for j in range(levels):
+        precision = np.linalg.inv(t[..., 1] @ t[..., 1].T) + c[1] * information[..., j]
+        root = mapped.q[..., j, 1]
+        assert_allclose(root @ root.T, np.linalg.inv(precision), atol=1e-10)
+        assert_allclose(
+            mapped.u[:, j, 1], root @ z[:, j, 1] + np.linalg.solve(precision, r[:, j, 1]), atol=1e-10
+        )
+    assert_allclose(level_map.backward(mapped.v, r, information, t, c), z, atol=1e-10)
+    none = level_map.forward(z, r, information, 0.0 * t, c)  # sds of 0
+    assert_allclose(none.u, 0.0)
+    assert_allclose(none.v, z)
+
+
+@pytest.mark.parametrize("q", [2, 4])
+def test_the_prior_of_correlations_is_lkj(q: int) -> None:
+    """The density of the correlation matrix is |R|^(eta − 1): of two the Jacobian is known."""
+    rng, eta = np.random.default_rng(0), 2.5
+    h = 0.7 * rng.standard_normal((q * (q + 1) // 2, 5))
+    value, slopes = level_map.lkj(h, q, eta)
+    assert_allclose(slopes, differences(lambda x: level_map.lkj(x, q, eta)[0], h), atol=1e-6)
+    its = level_map.triangle(h, q)
+    root = its.t / np.exp(h[:q])[:, None]
+    correlations = np.einsum("ikc,jkc->ijc", root, root)
+    assert_allclose(correlations[range(q), range(q)], 1.0)
+    lower = np.tril_indices(q, -1)
+    for c in range(h.shape[1]):
+        at = h[:, c : c + 1]
+
+        def read(x: np.ndarray) -> np.ndarray:
+            root = level_map.triangle(np.concatenate([np.zeros((q, 1)), x]), q).t[..., 0]
+            return (root @ root.T)[lower]
+
+        steps = 1e-6 * np.eye(len(at) - q)[..., None]
+        jacobian = np.array([(read(at[q:] + s) - read(at[q:] - s)) / 2e-6 for s in steps])
+        right = (eta - 1.0) * np.linalg.slogdet(correlations[..., c])[1] + np.linalg.slogdet(jacobian)[1]
+        assert value[c] == pytest.approx(right, abs=1e-6)
+
+
+@pytest.mark.thorough(but=("gaussian", "ordinal", "negative_binomial"))
+@pytest.mark.parametrize("name", FAMILIES)
+def test_slopes_agree_with_differences(name: str) -> None:
+    for shape in SHAPES:
+        posterior = made(name, shape)
+        posterior.search()
+        x = 0.3 * np.random.default_rng(1).standard_normal((posterior.size + posterior.n_effects, 2))
+        at = posterior.at(x)
+        right = differences(lambda x, its=posterior: its.at(x).log_density, x)
+        assert_allclose(at.slopes, right, atol=1e-5 * (1.0 + np.abs(right).max()))
+        assert_allclose(posterior.following(at), x, atol=1e-8)
+
+
+@np.errstate(all="ignore")
+def chains(posterior: TermsPosterior, seed: int = 0) -> tuple[turning.Draws, str]:
+    """Draws until nothing speaks against them, or a while."""
+    sampler = turning.Sampler(posterior, np.random.default_rng(seed), never)
+    draws = sampler.draw(300)
+    while (why := turning.doubt(draws, rows_of(draws))) and draws.psi.shape[1] < 5_000:
+        draws = draws.with_more(sampler.draw(draws.psi.shape[1]))
+    return draws, why
+
+
+def rows_of(draws: turning.Draws) -> list[dict[str, Any]]:
+    """What a fit says of each number."""
+    its = ess.summary(draws.psi)
+    return [
+        {"coefficient": "a number", "rhat": rhat, "ess_bulk": bulk, "ess_tail": tail}
+        for rhat, bulk, tail in zip(its.rhat, its.bulk, its.tail, strict=True)
+    ]
+
+
+def one_factor(name: str, sizes: list[int], slope: bool) -> tuple[GroupedPosterior, TermsPosterior]:
+    """The same posterior twice: effects integrated out, and drawn by chains."""
+    rng, n = np.random.default_rng(3), sum(sizes)
+    code = np.repeat(np.arange(len(sizes)), sizes)
+    features = np.column_stack([rng.standard_normal(n), np.ones(n)])
+    b = rng.normal(0.0, [1.0, 0.5], (len(sizes), 2)) * [1.0, slope]
+    eta = features @ [0.5, -0.3] + b[code, 0] + b[code, 1] * features[:, 0]
+    y = np.asarray(family(name).draw(rng, 1, [eta, -0.5]), float)
+    prior, rows = CoefficientPrior(np.zeros(2), np.full(2, 2.5)), Rows(features, y)
+    along = features[:, 0].copy() if slope else None
+    starts = np.append(0, np.cumsum(sizes))[:-1]
+    columns = features[:, ::-1] if slope else np.ones((n, 1))
+    term = Term(code, columns, len(sizes), slope, (scales.USUAL.sd,) * columns.shape[1])
+    return (
+        GroupedPosterior(family(name), rows, prior, starts=starts, slope=along),
+        TermsPosterior(family(name), rows, prior, terms=(term,)),
+    )
+
+
+def wrong(name: str, sizes: list[int], slope: bool) -> float:
+    """By how many standard errors moments of chains and of weighted draws differ, at most."""
+    integrated, drawn = one_factor(name, sizes, slope)
+    weighted = draw.draw(integrated).weighted
+    assert weighted.why == ""
+    draws, why = chains(drawn)
+    assert why == ""
+    x, right = draws.psi.copy(), weighted.x.copy()
+    if slope:  # log T00, T10, log T11 there
+        h = right[:, -3:]
+        right[:, -2] = 0.5 * np.log(h[:, 1] ** 2 + np.exp(2.0 * h[:, 2]))
+        right[:, -1] = np.arctanh(h[:, 1] / np.exp(right[:, -2]))
+    worst = 0.0
+    for power in (1, 2):
+        away = (right - weighted.weights @ right) ** power if power > 1 else right
+        mean = weighted.weights @ away
+        error = weighted.weights**2 @ (away - mean) ** 2
+        values = (x - weighted.weights @ right) ** power if power > 1 else x
+        summary = ess.summary(values)
+        error = error + values.var(axis=(0, 1)) / summary.bulk
+        worst = max(worst, float((np.abs(values.mean(axis=(0, 1)) - mean) / np.sqrt(error)).max()))
+    return worst
+
+
+CASES = [("logistic", [3, 3, 3], False), ("gaussian", [3, 3, 3], False), ("gaussian", [6, 9, 4, 12], True)]
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(("name", "sizes", "slope"), CASES)
+def test_chains_and_integrated_draws_are_of_one_posterior(name: str, sizes: list[int], slope: bool) -> None:
+    assert wrong(name, sizes, slope) < 4.5
+
+
+def test_a_map_without_its_determinant_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control."""
+    break_the_map(monkeypatch)
+    assert wrong(*CASES[0]) > 6.0
+
+
+def break_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the log determinant out."""
+    whole = level_map.forward
+
+    def without(*given: Any) -> level_map.Mapped:
+        made = whole(*given)
+        return made._replace(level=-0.5 * (made.v**2).sum(axis=(0, 1)))
+
+    monkeypatch.setattr(following.level_map, "forward", without)
+
+
+def ranks(sets: int) -> np.ndarray:
+    """Ranks (sets, 5) in (0, 1) of coefficients, log sd and two effects of 3 groups of 3 rows among draws."""
+    found, code = np.empty((sets, 5)), np.repeat(np.arange(3), 3)
+    for k in range(sets):
+        rng, prior = np.random.default_rng(7_000 + k), HalfT(3.0, 1.0)
+        beta, h = 1.5 * rng.standard_normal(2), prior.draw(rng)
+        u = np.exp(h) * rng.standard_normal(3)
+        features = np.column_stack([rng.standard_normal(9), np.ones(9)])
+        y = np.asarray(family("logistic").draw(rng, 1, [features @ beta + u[code]]), float)
+        of_beta = CoefficientPrior(np.zeros(2), np.full(2, 1.5))
+        term = Term(code, np.ones((9, 1)), 3, False, (prior,))
+        draws, _ = chains(TermsPosterior(family("logistic"), Rows(features, y), of_beta, terms=(term,)), k)
+        values = np.concatenate([draws.psi, draws.effects[..., :2]], axis=2)
+        found[k] = (values < np.concatenate([beta, [h], u[:2]])).mean(axis=(0, 1))
+    return found
+
+
+@pytest.mark.slow
+def test_truths_rank_evenly_among_draws_of_few_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = ranks(200)
+    assert min(kstest(each, "uniform").pvalue for each in found.T) > 0.002  # of five at 0.01
+    assert np.mean(np.abs(found - 0.5) < 0.45) == pytest.approx(0.9, abs=0.04)
+    break_the_map(monkeypatch)
+    assert min(kstest(each, "uniform").pvalue for each in ranks(60).T) < 0.002
