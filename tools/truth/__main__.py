@@ -74,8 +74,9 @@ def page(frame: pd.DataFrame) -> str:
 which all rows weight. "Mean off": the largest difference of a mean, in the reference's sds. "sd ratio":
 flyrun's sd by the reference's, the one farthest from 1. Both are of coefficients, and of logs or
 log odds of further parameters, as kept draws have them (at most 20,000), for few draws decide the moments
-of a long tail. Asked for: means within {OFF:g} sd and sds within {100 * RATIO:g} %. {len(rows) -
-len(off)} of {len(rows)} tables
+of a long tail. Asked for: means within {OFF:g} sd and sds within {100 * RATIO:g} %. {
+        len(rows) - len(off)
+    } of {len(rows)} tables
 keep to both."""
     told = [line_of(row) for row in off]
     if missing:
