@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
+from flyrun.families import tweedie
 from flyrun.families.family import family, names
 
 SURVIVAL = [name for name in names() if family(name).log_survival is not None]
@@ -227,3 +229,25 @@ def test_no_engine_knows_a_family_by_its_name():
         words = set(re.findall(r"\"(\w+)\"", file.read_text("utf-8")))
         priors = {"exponential", "gamma", "lognormal", "student_t"} if file.name == "priors.py" else set()
         assert not words & (set(names()) - known - priors), file
+
+
+@pytest.mark.parametrize(("unit", "n_rows"), [(1.0, 40), (2.06, 200)])
+def test_tweedie_begins_at_the_spike_of_multiples(unit, n_rows):
+    """From the usual start a search ends at another mode, which is far lower."""
+    y = unit * np.random.default_rng(80 + n_rows).poisson(8.0, n_rows)
+    ones = np.ones(n_rows)
+    begin = tweedie.start(y, ones, 0.0 * ones, ones)
+    usual = np.array([begin[0], np.log(y.var()) - 1.5 * begin[0], 0.0])
+
+    def likelihood(at):
+        return tweedie.log_density(y, 1.0, (at[0] * ones, at[1], at[2])).sum()
+
+    tops = [minimize(lambda at: -likelihood(at), at, method="Nelder-Mead").fun for at in (begin, usual)]
+    assert tops[0] < tops[1] - 5.0
+    assert abs(begin[1] - np.log(unit)) < 0.25  # of q = 1.04 in place of 1
+
+
+def test_tweedie_of_rounded_amounts_begins_as_of_any():
+    rng = np.random.default_rng(3)
+    y = np.round(np.exp(rng.normal(6.0, 1.2, 300))) * (rng.random(300) < 0.4)
+    assert tweedie.start(y, np.ones(300), np.zeros(300), np.ones(300))[2] == 0.0

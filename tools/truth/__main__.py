@@ -18,7 +18,6 @@ import pandas as pd
 
 import flyrun
 from flyrun.families.family import family
-from flyrun.families.zeros import log_odds
 from tools.pairs.__main__ import OFF, RATIO, Fit, held, line_of, row_of, whole
 from tools.results.published import MEASURED, keep
 from tools.truth.reference import CHAINS, DRAWS, POINTS, WEIGHTED, stored
@@ -38,11 +37,11 @@ def fitted(table: Table) -> Fit:
     beta = draws["beta"].reshape(-1, draws["beta"].shape[-1])
     beta_terms = [str(name) for name in group["coefficient"].to_numpy()]
     terms = {name: beta[:, d] for d, name in enumerate(beta_terms)}
-    for number in family(table.family).auxiliary(0, 1.0):
-        read = draws[number.name].ravel()
-        chance = number.scale == "logit" or number.name == "power"
-        sampled = log_odds(read - (number.name == "power")) if chance else np.log(read)
-        terms[f"{'logit' if chance else 'log'} {number.name}"] = sampled
+    numbers = family(table.family).auxiliary(0, 1.0)
+    read = [draws[number.name].ravel() for number in numbers]
+    sampled = family(table.family).unread(np.stack(read, axis=-1)).T if numbers else ()
+    for number, its in zip(numbers, sampled, strict=True):
+        terms[f"{'log' if number.scale == 'log' else 'logit'} {number.name}"] = its
     weight = np.exp(draws["log_weight"] - draws["log_weight"].max()) if "log_weight" in draws else None
     if "sign" in draws:
         weight = weight * draws["sign"]

@@ -51,7 +51,7 @@ NUMBERS = {
     "log_logistic": (_OF_TIMES,),
     "tweedie": (
         Number("phi", "log", _normal(0.0, 5.0)),
-        Number("power", "logit", _normal(0.0, 2.0)),  # of power − 1
+        Number("power", "logit", _normal(0.0, 2.0)),  # of its place in (1.01, 1.99)
     ),
     "beta": (Number("phi", "log", _normal(3.0, 2.0)),),
     "beta_binomial": (_PHI,),
@@ -143,8 +143,9 @@ def log_likelihood(family: str, its: Data, eta: Any, a: Any) -> Any:
 
 def _tweedie(its: Data, eta: Any, log_phi: Any, c: Any) -> Any:
     """Dunn & Smyth's series, whose part beside the mean is of each value once."""
-    power, phi = 1.0 + jax.nn.sigmoid(c), jnp.exp(log_phi)
-    less, alpha = 2.0 - power, jnp.exp(-c)  # α of each gamma variable
+    power, phi = 1.01 + 0.98 * jax.nn.sigmoid(c), jnp.exp(log_phi)
+    less = 2.0 - power
+    alpha = less / (power - 1.0)  # of each gamma variable
     level = its.y * jnp.exp((1.0 - power) * eta) / (power - 1.0) + jnp.exp(less * eta) / less
     y = jnp.where(its.values > 0.0, its.values, 1.0)[:, None]
     rise = alpha * (jnp.log(y) - jnp.log(power - 1.0)) - (1.0 + alpha) * log_phi - jnp.log(less)
