@@ -181,7 +181,7 @@ def wrong(name: str, sizes: list[int], slope: bool, most: int = 5_000) -> float:
 CASES = [("logistic", [3, 3, 3], False), ("gaussian", [3, 3, 3], False), ("gaussian", [6, 9, 4, 12], True)]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "sizes", "slope"), CASES)
 def test_chains_and_integrated_draws_are_of_one_posterior(name: str, sizes: list[int], slope: bool) -> None:
     assert wrong(name, sizes, slope) < 4.5
