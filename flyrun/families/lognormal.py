@@ -39,9 +39,9 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
 
 
 def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """Numbers above 0; inf where they are too large for a number."""
+    """Numbers above 0, of those that there are: a sd of the log of 150 leaves them."""
     with np.errstate(all="ignore"):
-        return np.maximum(np.exp(rng.normal(p[0], np.minimum(np.exp(p[1]), 1e300))), 1e-300)
+        return np.exp(np.clip(rng.normal(p[0], np.minimum(np.exp(p[1]), 1e300)), -690.0, 700.0))
 
 
 def mean(trials: Numbers, p: Sequence[Numbers]) -> Numbers:

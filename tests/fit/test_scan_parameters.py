@@ -213,14 +213,14 @@ def test_flat_is_refused_where_rows_do_not_bound_the_coefficient(tmp_path):
         )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_skewed_posterior_is_of_all_rows(tmp_path, monkeypatch):
-    """Second order knows no tail of a chance that few rows tell; without the bound an sd is too small."""
+    """Second order knows no tail of a chance that few rows tell; without the bound an sd is wrong."""
     rng = np.random.default_rng(1)
     x, z = rng.normal(size=4_000), rng.normal(2.0, 3.0, size=4_000)
     mean = np.exp(0.3 + 0.4 * x - 0.1 * z) * rng.gamma(2.0, 0.5, 4_000)
     table = {"x": x, "z": z, "y": (rng.random(4_000) > 0.3) * rng.poisson(mean)}
-    words = ["y ~ x", "zi ~ z", "phi ~ x"], "zero_inflated_negative_binomial", {}
+    words = ["y ~ x", "zi ~ z"], "zero_inflated_negative_binomial", {}
     folder = write(tmp_path / "shards", table)
     found = scanned(folder, *words)
     monkeypatch.setattr(stages, "_SKEWED", 1.0)
@@ -228,4 +228,4 @@ def test_a_skewed_posterior_is_of_all_rows(tmp_path, monkeypatch):
     assert other.answer.core < 4_000
     sds = [np.sqrt(np.diag(one.answer.found.moments()[1])) for one in (found, other)]
     assert found.answer.core == 4_000
-    assert (sds[1] / sds[0]).min() < 0.94
+    assert np.abs(sds[1] / sds[0] - 1.0).max() > 0.06

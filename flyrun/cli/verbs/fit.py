@@ -274,7 +274,7 @@ VERB.takes(
     type=str,
     nargs="*",
     default=[],
-    help="as 'died ~ age * C(sex) + bs(dose, df=4)'; of other parameters, as 'sigma ~ age'",
+    help="as 'died ~ age * C(sex)'; of other parameters, as 'sigma ~ age'",
 )
 _takes("--target", "COLUMN", "column to explain by all others, or by --features")
 _takes(

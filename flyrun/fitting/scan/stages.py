@@ -138,7 +138,8 @@ class Scan(Table):
             if sampled:
                 fitted = self._answer(family, encoding, centres, parts, apart, alone)
                 fitted.scans = number
-                most = _SKEWED if number < _SCANS and self.rows <= _ALL_ROWS else row_weights.MOST_VARIANCE
+                skewed = not model.family.one_mode and number < _SCANS and self.rows <= _ALL_ROWS
+                most = _SKEWED if skewed else row_weights.MOST_VARIANCE
                 if not (why := _doubts(fitted, most)):
                     return (yield from self._held_out(fitted, family))
             if number < _SCANS:
