@@ -59,6 +59,16 @@ def unfinished(run: Run, arm: ArmResult) -> list[str]:
     return lines
 
 
+def _arm_caveats(run: Run, arm: ArmResult) -> list[str]:
+    lines = unfinished(run, arm)
+    if arm.done and arm.exact == "unknown":
+        lines.append(
+            "nobody knows whether it follows the posterior: of another package's sampler, likelihood or "
+            "prior tables say so once its class does and `flyrun prove NAME` has passed."
+        )
+    return lines
+
+
 def _caveats(run: Run) -> list[str]:
     environments = [info.get("environment", {}) for arm in run.done for info in arm.infos]
     machines = {tuple(str(environment.get(key)) for key in _MACHINE) for environment in environments}
@@ -70,11 +80,6 @@ def _caveats(run: Run) -> list[str]:
         known = "; ".join(processors)
         lines.append(f"Cells ran on different processors ({known}): the same seed may differ in last digits.")
     for arm in run.done:
-        if arm.exact == "unknown":
-            lines.append(
-                f"{arm.name}: nobody knows whether it follows the posterior: of another package's sampler, "
-                "likelihood or prior tables say so once its class does and `flyrun prove NAME` has passed."
-            )
         times = [
             info["timings"]["sampling_s"] / max(1, info.get("iterations", 0) - info.get("burn_in", 0))
             for info in arm.infos
@@ -98,6 +103,6 @@ SECTION = Section(
     planned=no_row,
     row=row,
     lead=_lead,
-    arm_caveats=unfinished,
+    arm_caveats=_arm_caveats,
     caveats=_caveats,
 )
