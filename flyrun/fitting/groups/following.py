@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from flyrun.fitting.groups import level_map
 from flyrun.fitting.groups.followed import Terms
@@ -167,6 +166,8 @@ class TermsPosterior(Terms):
 
     def search(self) -> None:
         """Set a reference near the top of ψ's density."""
+        from scipy.optimize import minimize  # late: a quarter of a second that other fits need not wait for
+
         psi = self.start()
         for scale, term in zip(self.scales, self.terms, strict=True):
             psi[scale][: term.effects] = np.log(0.5)
