@@ -5,6 +5,7 @@ are of a then, with the Jacobian. The others are of a itself.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal, Self
@@ -18,7 +19,7 @@ _LEAST, _MOST = -700.0, 700.0  # of a log that is drawn
 
 
 @dataclass(frozen=True)
-class Prior:
+class Prior(ABC):
     """Of a number. word: what people write before its parentheses; of: what a is of the number, "" itself.
 
     Fields are above 0, but `mean`.
@@ -27,21 +28,21 @@ class Prior:
     word: ClassVar[str]
     of: ClassVar[Literal["", "log", "logit"]] = ""
 
+    @abstractmethod
     def log_density(self, a: Numbers) -> Numbers:
         """Of a."""
-        raise NotImplementedError
 
+    @abstractmethod
     def derivatives(self, a: Numbers) -> tuple[Numbers, Numbers]:
         """The slope and minus the second derivative by a."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw(self, rng: np.random.Generator) -> float:
         """One a."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scaled(self, factor: float, shift: float = 0.0) -> Self:
         """Of shift + factor times the number; shift is 0 of one above 0, and factor 1 of a chance."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         """As people write it."""
@@ -318,10 +319,27 @@ class LogitBeta(Prior):
 
 @dataclass(frozen=True)
 class Lkj(Prior):
-    """Of a correlation of two: its density is (1 − cor²)^(eta − 1), up to a constant."""
+    """Of a correlation of two, tanh a: its density is (1 − cor²)^(eta − 1), up to a constant."""
 
     eta: float
     word: ClassVar[str] = "lkj"
+
+    def log_density(self, a: Numbers) -> Numbers:
+        """Of a, up to a constant."""
+        return -2.0 * self.eta * np.log(np.cosh(a))
+
+    def derivatives(self, a: Numbers) -> tuple[Numbers, Numbers]:
+        """By a."""
+        correlation = np.tanh(a)
+        return -2.0 * self.eta * correlation, 2.0 * self.eta * (1.0 - correlation**2)
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """One a."""
+        return float(np.arctanh(2.0 * rng.beta(self.eta, self.eta) - 1.0))
+
+    def scaled(self, factor: float, shift: float = 0.0) -> Self:
+        """A correlation has no unit."""
+        return self
 
 
 def _half_t(dof: float, *scale: float) -> HalfT:

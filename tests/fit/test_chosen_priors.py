@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import flyrun
+from flyrun.families.prior_densities import Lkj
 from flyrun.ground.errors import ConfigError
 
 
@@ -160,3 +161,19 @@ def test_flat_is_refused_where_rows_do_not_bound_the_coefficient():
     mixed = pd.DataFrame({"x": x, "y": np.where(x + rng.logistic(size=80) > 0, "b", "a")})
     fit = flyrun.fit(mixed, "y ~ x", priors={"x": "flat", "intercept": "flat"})
     assert fit.priors["prior"]["x"] == "flat"
+
+
+@pytest.mark.parametrize("eta", [0.7, 3.0])
+def test_a_correlations_prior_is_a_stretched_beta(eta):
+    prior, a, step = Lkj(eta), np.linspace(-2.0, 2.0, 9), 1e-4
+    right = stats.beta(eta, eta, -1.0, 2.0)
+    density = right.logpdf(np.tanh(a)) + np.log1p(-(np.tanh(a) ** 2))
+    assert np.ptp(prior.log_density(a) - density) < 1e-12
+    slope, curvature = prior.derivatives(a)
+    up, down = prior.log_density(a + step), prior.log_density(a - step)
+    assert slope == pytest.approx((up - down) / (2.0 * step), abs=1e-6)
+    assert -curvature == pytest.approx((up - 2.0 * prior.log_density(a) + down) / step**2, abs=1e-5)
+    rng = np.random.default_rng(0)
+    drawn = np.tanh([prior.draw(rng) for _ in range(2_000)])
+    assert stats.kstest(drawn, right.cdf).pvalue > 1e-3
+    assert stats.kstest(drawn, stats.beta(1.5 * eta, 1.5 * eta, -1.0, 2.0).cdf).pvalue < 1e-3  # the control
