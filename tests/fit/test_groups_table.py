@@ -71,6 +71,7 @@ def test_slopes_and_noise_are_told_on_the_columns_own_scales() -> None:
         (["ill ~ C(clinic) + (1 | clinic)"], "leave it out of one of them"),
         (["ill ~ (1 + x | clinic)"], "write x, a column of numbers, among the terms too"),
         (["ill ~ x + (1 + z | clinic)"], "write z, a column of numbers, among the terms too"),
+        (["ill ~ x + (1 + zz | clinic)"], "zz is no column of the table"),
         (["ill ~ x + C(lab) + (1 + lab | clinic)"], "write lab, a column of numbers"),
         (["lab ~ x + (1 | clinic)"], "softmax is not fitted with groups; leave (1 | clinic) out"),
         (["ill ~ x + z + (1 + z + x | clinic)"], "no slope within; write (1 + x | clinic)"),

@@ -224,15 +224,16 @@ def _unfolded(dataset: Dataset, rows: Rows, order: slice | np.ndarray) -> Rows:
 def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
     """A term with its groups' names and each row's. Raises ConfigError for what cannot be a group."""
     by_name = {column.name: column for column in layout.features}
+    path = Path(str(options.path)).expanduser()
+    known = pieces.names(path, options)
+    for name in (*bar.columns, *(slope for slope in bar.slopes if slope.isidentifier())):
+        if name not in known:
+            raise ConfigError(f"{bar}: {name} is no column of the table; it has {', '.join(known[:12])}")
     for slope in bar.slopes:
         if slope not in by_name or by_name[slope].levels is not None:
             raise ConfigError(f"{bar}: write {slope}, a column of numbers, among the terms too")
-    path = Path(str(options.path)).expanduser()
-    known = pieces.names(path, options)
     used = [column.name for column in (*layout.columns, *layout.beside.values(), layout.target)]
     for name in bar.columns:
-        if name not in known:
-            raise ConfigError(f"{bar}: {name} is no column of the table; it has {', '.join(known[:12])}")
         if name in used:
             raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
     text = layout.text | set(bar.columns)
