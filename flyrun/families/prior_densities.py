@@ -149,6 +149,10 @@ class Flat(Prior):
         """None."""
         return np.zeros(np.shape(a)), np.zeros(np.shape(a))
 
+    def draw(self, rng: np.random.Generator) -> float:
+        """There is none: raises ValueError."""
+        raise ValueError("flat: a density whose integral is infinite has no draws")
+
     def scaled(self, factor: float, shift: float = 0.0) -> Self:
         """As it is."""
         return self
