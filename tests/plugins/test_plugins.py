@@ -49,7 +49,7 @@ def python(site, *words, **variables):
     path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, **variables}
     return subprocess.run(
-        [sys.executable, *words], cwd=site, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, *words], cwd=site, env=environment, capture_output=True, text=True, timeout=300
     )
 
 
