@@ -102,6 +102,7 @@ BESIDE = {
     "exposure": replace(POSITIVE, many="exposures"),
     "trials": replace(COUNTS, many="trials"),
     "weights": replace(COUNTS, many="weights"),
+    "precision_weights": replace(POSITIVE, many="precision weights"),
     "event": Domain("event", "1 where it was seen and 0 where it was not", _zero_one, many="events"),
     "cens": Domain(
         "cens", "0 where it was seen, 1 where it is beyond, -1 where it is below", _signs, many="ways of it"

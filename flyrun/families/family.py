@@ -96,6 +96,8 @@ class Family:
     by_sums: whether sums over rows are all that the likelihood needs, as of normal noise.
     outliers: whether rows far off count little: a few rows fitted exactly may make a mode of their own.
     grouped: whether log_density is concave by η alone, so that effects of groups are integrated out of it.
+    precise: of averages of w targets alike the number whose log is higher by so many times log w, and that
+    many, as ("sigma", -0.5); None where these are of another family.
     cumulant: A, where log_density = y·η − A(η) of each trial: "exp" e^η, "softplus" log(1 + e^η); else "".
     mirrored: of two labels, whether one is
     the other at −η. parabolas: whether minus the second derivative by η is at most some κ of each row, so
@@ -127,6 +129,7 @@ class Family:
     by_sums: bool = False
     outliers: bool = False
     grouped: bool = False
+    precise: tuple[str, float] | None = None
     cumulant: Literal["", "exp", "softplus"] = ""
     mirrored: bool = True
     parabolas: bool = False

@@ -88,4 +88,5 @@ FAMILY = Family(
     log_survival=log_survival,
     log_survival_derivatives=log_survival_derivatives,
     grouped=True,
+    precise=("shape", 1.0),
 )

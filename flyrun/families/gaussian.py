@@ -65,4 +65,5 @@ FAMILY = Family(
     by_sums=True,
     grouped=True,
     constant=lambda y, trials: -0.5 * np.log(2.0 * np.pi),
+    precise=("sigma", -0.5),
 )

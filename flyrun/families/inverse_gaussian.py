@@ -56,4 +56,5 @@ FAMILY = Family(
     auxiliary=lambda levels, sd: (Auxiliary("lambda", LogNormal(0.0, 5.0)),),
     one_mode=False,
     constant=lambda y, trials: -0.5 * np.log(2.0 * np.pi) - 1.5 * np.log(y),
+    precise=("lambda", 1.0),
 )

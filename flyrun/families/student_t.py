@@ -109,4 +109,5 @@ FAMILY = Family(
     one_mode=False,
     outliers=True,
     constant=lambda y, trials: -0.5 * np.log(np.pi),
+    precise=("sigma", -0.5),
 )

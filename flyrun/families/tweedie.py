@@ -130,4 +130,5 @@ FAMILY = Family(
     one_mode=False,
     grouped=True,
     constant=lambda y, trials: -np.log(np.where(y > 0.0, y, 1.0)),
+    precise=("phi", -1.0),
 )

@@ -70,11 +70,15 @@ def _taking(name: str, target: np.ndarray, of_trials: bool) -> list[str]:
 def refuse_groups(formulas: Formulas, bar: bars.Bar) -> None:
     """Raise ConfigError where a parameter has columns, and the target's formula groups."""
     if formulas:
-        name = next(iter(formulas))
-        raise ConfigError(
-            f"formula of {name}: is not fitted beside {bar}; leave {bar} out, or write "
-            f"C({bar.columns[-1]}), a coefficient each, in its place"
-        )
+        raise _beside_groups(f"formula of {next(iter(formulas))}", bar)
+
+
+def _beside_groups(what: str, bar: bars.Bar) -> ConfigError:
+    """Of what makes a parameter differ by row, beside groups."""
+    return ConfigError(
+        f"{what}: is not fitted beside {bar}; leave {bar} out, or write C({bar.columns[-1]}), a coefficient "
+        "each, in its place"
+    )
 
 
 def complete(table: Table, formulas: Formulas) -> Table:
@@ -139,16 +143,43 @@ NONE = Further()
 
 
 def designs_of(
-    auxiliary: Sequence[Auxiliary], datasets: Mapping[str, Dataset], layout: Layout
+    family: Family, dataset: Dataset, datasets: Mapping[str, Dataset], layout: Layout
 ) -> tuple[Design | None, ...]:
-    """What explains auxiliary numbers, as of Further."""
+    """What explains auxiliary numbers, as of Further. dataset: of the target; datasets: as of `load`."""
     sd = layout.target.sd  # by which a table divides what is added to the target's predictor
-    designs = []
-    for number in auxiliary if datasets else ():
-        part = datasets.get(number.name)
+    weights, designs = dataset.precision_weights, list[Design | None]()
+    for number in family.auxiliary(dataset.n_classes, 1.0):
+        part, further = datasets.get(number.name), np.zeros(())
+        if weights is not None and family.precise is not None and number.name == family.precise[0]:
+            further = by_weights(family, weights)
+        elif part is None:
+            designs.append(None)
+            continue
         offset = 0.0 if part is None or part.offset is None else part.offset * sd
-        designs.append(None if part is None else Design(np.asarray(part.features), offset))
-    return tuple(designs)
+        features = np.ones((len(dataset.target), 1)) if part is None else np.asarray(part.features)
+        designs.append(Design(features, offset + further))
+    return () if designs.count(None) == len(designs) else tuple(designs)
+
+
+def by_weights(family: Family, weights: np.ndarray) -> np.ndarray:
+    """What precision weights add to the log of the number that they scale, (N,). The family has one."""
+    assert family.precise is not None
+    return family.precise[1] * np.log(weights)
+
+
+def refuse_weights(table: Table, family: Family, groups: Sequence[bars.Bar]) -> None:
+    """Raise ConfigError for precision weights of a family whose averages are no such, or with groups."""
+    if table.precision_weights is None:
+        return
+    if groups:
+        raise _beside_groups(table.say("precision_weights"), groups[0])
+    if family.precise is None:
+        others = (name for name in for_tables() if families.family(name).precise is not None)
+        raise ConfigError(
+            f"{table.say('precision_weights')}: {family.name} has no variance that it divides; choose "
+            f"--model {listing(others, 'or')} for it, or name how many rows each row stands for with "
+            f"{table.say('weights')}"
+        )
 
 
 def slopes_of(

@@ -12,6 +12,7 @@ import pandas as pd
 
 from flyrun.families.family import Family
 from flyrun.fitting.groups.stored_effects import NEW_GROUPS, Effects
+from flyrun.fitting.parameters import by_weights
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.numerics.special import sigmoid
 from flyrun.ground.schema import listing, quoted
@@ -267,13 +268,22 @@ def _others(fit: Fitted, rows: pd.DataFrame) -> list[np.ndarray]:
         name: fit.columns[name] @ design(rows, part).T + sum(_offsets(part, rows))
         for name, part in fit.layout.parameters.items()
     }
+    column = fit.layout.beside.get("precision_weights")
+    if column is not None and fit.family.precise is not None:
+        name = fit.family.precise[0]
+        scale = others_at(fit, by_row)[_numbers(fit).index(name)]
+        by_row[name] = scale + by_weights(fit.family, rows[column.name].to_numpy(np.float64))
     return others_at(fit, by_row)
 
 
 def others_at(fit: Fitted, by_row: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Auxiliary numbers of each draw as they were sampled: these, (S, N) by name, and others (S, 1)."""
-    names = [number.name for number in fit.family.auxiliary(len(fit.levels), 1.0)][: fit.aux.shape[1]]
-    return [by_row.get(name, fit.aux[:, k, None]) for k, name in enumerate(names)]
+    return [by_row.get(name, fit.aux[:, k, None]) for k, name in enumerate(_numbers(fit))]
+
+
+def _numbers(fit: Fitted) -> list[str]:
+    """The names of the auxiliary numbers that were sampled."""
+    return [number.name for number in fit.family.auxiliary(len(fit.levels), 1.0)][: fit.aux.shape[1]]
 
 
 def _trials(fit: Fitted, rows: pd.DataFrame) -> np.ndarray | float:

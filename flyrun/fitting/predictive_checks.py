@@ -45,11 +45,12 @@ def of(
         eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
     trials = 1.0 if dataset.trials is None else dataset.trials[rows]
     by_row = dict[str, np.ndarray]()
-    for number, its in zip(posterior.auxiliary, posterior.rows.designs, strict=False):
+    for k, (number, its) in enumerate(zip(posterior.auxiliary, posterior.rows.designs, strict=False)):
         if its is not None:
-            raw = _raw(its.features, layout.parameters[number.name], rows, 1.0)
-            offset = its.take(rows).offset
-            by_row[number.name] = fitted.columns[number.name] @ raw.T + offset
+            by_row[number.name] = fitted.aux[:, k, None] + its.take(rows).offset  # of rows alone
+        if its is not None and (part := layout.parameters.get(number.name)) is not None:
+            raw = _raw(its.features, part, rows, 1.0)
+            by_row[number.name] = fitted.columns[number.name] @ raw.T + its.take(rows).offset
     p = [eta, *predict.others_at(fitted, by_row)]
     mean = np.minimum(predict.means_at(fitted, p, trials), _MOST)
     new = np.minimum(predict.responses_at(fitted, p, trials, rng), _MOST)

@@ -51,9 +51,9 @@ def fit(
     coefficients' priors, per sd of a column. budget: seconds for chains, where weighted draws do not serve.
     name: of the folder in results_dir/runs that keeps draws and report; without one they go as the Fit goes.
     fresh: replace what is in that folder.
-    table: offset, exposure, trials, weights: names of columns; features, drop, categorical, numeric, na:
-    lists of names; reference: by category, as {"arm": "placebo"}; missing="drop"; decimal, encoding and rows,
-    of files.
+    table: offset, exposure, trials, weights, precision_weights: names of columns; features, drop,
+    categorical, numeric, na: lists of names; reference: by category, as {"arm": "placebo"}; missing="drop";
+    decimal, encoding and rows, of files.
     Raises ConfigError or DataError, in one line, for what you can mend; warns where chains do not agree.
     """
     folder = None

@@ -77,9 +77,9 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     model_family = family(model_of(request, dataset.task))
     target, of_trials = dataset.target * layout.target.sd + layout.target.mean, dataset.trials is not None
     parameters.refuse_unknown(request.formulas, model_family, dataset.n_classes, target, of_trials)
+    parameters.refuse_weights(table, model_family, request.groups)
     datasets = parameters.load(table, request.formulas, dataset)
     layout = parameters.described(layout, datasets)
-    numbers = model_family.auxiliary(dataset.n_classes, 1.0)
     terms = grouped_table.terms(request.groups)
     its = table_posterior.under_priors(model_family, request, layout, terms)
     if request.groups:
@@ -89,7 +89,7 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
                 f"fit: {request.groups[0]} does not go with targets that are truncated from above; write "
                 f"C({request.groups[0].group}), or leave {asked.say('most', asked.most)} out"
             )
-    further = parameters.Further(parameters.designs_of(numbers, datasets, layout), its.slopes)
+    further = parameters.Further(parameters.designs_of(its.family, dataset, datasets, layout), its.slopes)
     posterior = table_posterior.posterior_of(dataset, its.family, its.priors, further)
     return table, dataset, layout, posterior, its.chosen
 

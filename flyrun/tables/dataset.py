@@ -9,7 +9,7 @@ from flyrun.families import domains
 from flyrun.families.domains import Domain
 
 #: what a dataset may know of each of its rows besides features and target
-BESIDE = ("offset", "trials", "weights", "censored", "high", "entry", "most")
+BESIDE = ("offset", "trials", "weights", "precision_weights", "censored", "high", "entry", "most")
 
 UNSEEN = ("censored", "high", "entry", "most")
 
@@ -27,6 +27,7 @@ class Dataset:
     feature_names: D names, shown in reports.  sha256: of the file the rows came from.
     offset, trials, weights: (N,) float64 or None: what is added to the linear predictor; of how many trials
     the target counts the successes; how many rows a row stands for.
+    precision_weights: (N,) float64 or None: what the target's variance is divided by.
     censored, high, entry, most: (N,) float64 or None, as of families/censoring.py: how the target is known,
     the upper end where it is between two, and from and up to which target a row would be there.
     folded: whether the rows, of a "binary" task, are t_n x_n already, as logistic regression wants them.
@@ -47,6 +48,7 @@ class Dataset:
     offset: np.ndarray | None = None
     trials: np.ndarray | None = None
     weights: np.ndarray | None = None
+    precision_weights: np.ndarray | None = None
     censored: np.ndarray | None = None
     high: np.ndarray | None = None
     entry: np.ndarray | None = None

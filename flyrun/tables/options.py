@@ -10,7 +10,18 @@ from flyrun.ground.schema import did_you_mean, listing, option, quoted, setting
 from flyrun.tables.dataset_options import Rows
 
 #: columns that are no features, but say of each row what a likelihood is to know besides
-ROLES = ("offset", "exposure", "trials", "weights", "event", "cens", "high", "entry", "most")
+ROLES = (
+    "offset",
+    "exposure",
+    "trials",
+    "weights",
+    "precision_weights",
+    "event",
+    "cens",
+    "high",
+    "entry",
+    "most",
+)
 
 
 @option("dataset", "table")
@@ -34,6 +45,9 @@ class Table(Rows):
     exposure: str | None = setting(None, "column whose log is the offset, as person-years that counts are of")
     trials: str | None = setting(None, "column of how many trials the target counts the successes")
     weights: str | None = setting(None, "column of how many rows a row stands for, whole numbers from 0")
+    precision_weights: str | None = setting(
+        None, "column that the target's variance is divided by, as the number of claims that it averages"
+    )
     event: str | None = setting(
         None,
         "column of 1 where the target, a time, was seen, 0 where it is beyond; with high 2 below, 3 between",

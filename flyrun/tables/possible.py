@@ -89,8 +89,9 @@ def _refuse_nowhere(
 def _mend(role: str, options: Table) -> str:
     if role == "weights":
         return (
-            "they count rows, and precisions or a survey's weights are another thing, not fitted here: write "
-            f"how many rows each row stands for, or leave {options.say('weights')} out"
+            "they count rows, where precision weights divide the target's variance and a survey's weights "
+            "are not fitted here: write how many rows each row stands for, or leave "
+            f"{options.say('weights')} out"
         )
     if role != "target" or options.trials is not None:
         return f"mend it, or {options.without(getattr(options, role))}"

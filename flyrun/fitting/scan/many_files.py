@@ -238,7 +238,7 @@ def _refuse_beside(request: Request, table: TypedTable, model_family: Family) ->
 
     if refusal := refused_beside(model_family.domain, table, counts=False):
         raise ConfigError(f"{request.file}: target {request.target} {refusal}")
-    if upper := sorted({"high", "most"} & table.beside.keys()):
+    if upper := sorted({"high", "most", "precision_weights"} & table.beside.keys()):
         what = table.say(upper[0], table.beside[upper[0]])
         raise ConfigError(f"fit: {what}: is not for a scan of many files; write them as one file")
     if {"event", "cens", "entry"} & table.beside.keys():
