@@ -2,7 +2,7 @@
 
 φ = e^s and, with A = q − 1 and B = 2 − q, log L = −(y·μ^−A/A + μ^B/B)/φ + log W − log y, the last two of
 y > 0 alone, where W sums over the number of variables (Dunn & Smyth 2005): of W, α = B/A and
-z = α·log y − s/A − α·log A − log B, as in `special.log_wright`.
+z = α·log y − s/A − α·log A − log B, as in `wright.log_wright`.
 
 The power is between 1.01 and 1.99, as mgcv's `tw` has it: A = 0.01 + 0.98·σ(a). As it goes to 1, amounts are
 multiples of φ alone, and the density of rounded ones, as whole pounds, grows without a bound.
@@ -15,7 +15,8 @@ import numpy as np
 from flyrun.families import domains, gamma, poisson, zeros
 from flyrun.families.family import Auxiliary, Derivatives, Family
 from flyrun.families.prior_densities import LogNormal, Normal
-from flyrun.ground.numerics.special import Numbers, choose, log_wright, sigmoid, wright_moments
+from flyrun.ground.numerics.special import Numbers, choose, sigmoid
+from flyrun.ground.numerics.wright import log_wright, wright_moments
 
 _LEAST = 0.01  # of A and of B
 _SPAN = 1.0 - 2.0 * _LEAST
@@ -28,39 +29,38 @@ _STEPS = np.arange(-0.6, 0.6, 0.03)
 def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     """Of amounts y from 0."""
     up, down = _LEAST + _SPAN * sigmoid(p[2]), _LEAST + _SPAN * sigmoid(-p[2])
-    alpha = down / up
-    whole = np.exp(-p[1]) * (y * np.exp(-up * p[0]) / up + np.exp(down * p[0]) / down)
-    z = alpha * (np.log(choose(y > 0.0, y, 1.0)) - np.log(up)) - p[1] / up - np.log(down)
-    level = choose(whole < _MOST, whole, np.inf)
-    return choose(y > 0.0, log_wright(choose(y > 0.0, z, np.nan), alpha), 0.0) - level
+    alpha, dispersion = down / up, np.exp(-p[1])
+    whole = y * (dispersion / up) * np.exp(-up * p[0]) + dispersion / down * np.exp(down * p[0])
+    log_y = np.log(choose(y > 0.0, y, np.nan))
+    of_y = log_wright(alpha * log_y - (alpha * np.log(up) + p[1] / up + np.log(down)), alpha)
+    return of_y - choose(whole < _MOST, whole, np.inf)
 
 
 def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By η, s and a: first by log A/B, of which A and B are logistic, then by the chain rule."""
     rises, falls = sigmoid(p[2]), sigmoid(-p[2])
     up, down = _LEAST + _SPAN * rises, _LEAST + _SPAN * falls
-    alpha = down / up
+    alpha, dispersion = down / up, np.exp(-p[1])
     turn = _SPAN * rises * falls / (up * down)
     turned = turn * ((falls - rises) - turn * (down - up))  # the slope of that, by a
-    first = y * np.exp(-p[1] - up * p[0]) / up
-    second = np.exp(down * p[0] - p[1]) / down
+    first = y * (dispersion / up) * np.exp(-up * p[0])
+    second = dispersion / down * np.exp(down * p[0])
     of_first, of_second = -down * (up * p[0] + 1.0), up * (1.0 - down * p[0])  # of their logarithms, by a
     more, level = up * down * (1.0 + (up - down) * p[0]), first + second
     rise, by_a = up * first - down * second, -first * of_first - second * of_second
     across = second * (down * of_second - up * down) - first * (up * of_first + up * down)
     bent = first * (of_first * of_first + more) + second * (of_second * of_second + more)
 
-    away = np.log(choose(y > 0.0, y, 1.0)) - p[1] - np.log(up)
-    z = alpha * away - p[1] - np.log(down)  # as 1/A = 1 + α
-    by_z = up - alpha * (away + down)
-    some = 1.0 * (y > 0.0)
-    count, q, var, both, of_q, trigammas = wright_moments(choose(y > 0.0, z, np.nan), alpha, by_z)
-    by_zz = alpha * away + 2.0 * alpha * down + down
-    of_s, mixed = some * var / (up * up), some * (alpha * count - both / up)
-    of_a = some * (count * (by_zz + by_z) - q - alpha * alpha * trigammas + of_q)
-    slope, mixed_s = by_a + some * q, by_a - mixed
+    away = np.log(choose(y > 0.0, y, 1.0)) - (p[1] + np.log(up))
+    z = choose(y > 0.0, alpha * away, np.nan) - (p[1] + np.log(down))  # as 1/A = 1 + α
+    by_z = (up - alpha * down) - alpha * away
+    count, q, var, both, of_q, trigammas = wright_moments(z, alpha, by_z)
+    by_zz = alpha * away + (2.0 * alpha * down + down)
+    of_s, mixed = var / (up * up), alpha * count - both / up
+    of_a = count * (by_zz + by_z) - q - alpha * alpha * trigammas + of_q
+    slope, mixed_s = by_a + q, by_a - mixed
     return (
-        (rise, level - some * count / up, turn * slope),
+        (rise, level - count / up, turn * slope),
         (
             (up * up * first + down * down * second, rise, turn * across),
             (rise, level - of_s, turn * mixed_s),

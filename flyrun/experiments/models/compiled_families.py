@@ -24,7 +24,7 @@ from flyrun.experiments.models.probit import value_and_slope
 from flyrun.experiments.models.with_aux import WithAux
 from flyrun.families import family as families
 from flyrun.families.family import Family
-from flyrun.ground.numerics import special
+from flyrun.ground.numerics import special, wright
 from flyrun.ground.numerics.compile_cache import IMPLEMENTATIONS
 from flyrun.ground.numerics.compiled import INLINE_KERNEL, implements
 
@@ -86,20 +86,19 @@ def _erfc(x):
 
 @register_jitable(**INLINE_KERNEL)
 def _wright_terms(z, alpha):
-    """As of special's `_Wright`: the largest term's j, about, the first j, step and number of terms."""
+    """As of wright's `_window`: the largest term's j, about, the first j, step and number of terms."""
     top = math.exp(min((z - alpha * math.log(alpha)) / (1.0 + alpha), 300.0))
-    sd = math.sqrt(top / (1.0 + alpha))
-    if (1.0 + alpha) * top < special.SMOOTH or sd * special.STEP <= 1.0:
-        top = max(np.rint(top), 1.0)
-        first = max(1.0, np.floor(top - special.FAR * sd - 2.0))
-        return top, first, 1.0, math.ceil(top + special.FAR * sd + 6.0 - first)
-    half = math.floor(special.FAR / special.STEP)
-    return top, top - half * sd * special.STEP, sd * special.STEP, int(2 * half + 3)
+    sd, step = math.sqrt(top / (1.0 + alpha)), 1.0
+    if (1.0 + alpha) * top >= wright.SMOOTH:
+        step = max(1.0, np.floor(sd * wright.STEP))
+    first = max(1.0, np.floor(top - wright.FAR * sd - 2.0))
+    number = int(np.floor((top + wright.FAR * sd + 6.0 - first) / step)) + 1
+    return max(np.rint(top), 1.0), first, step, number
 
 
 @register_jitable(**INLINE_KERNEL)
 def _largest_term(top, z, alpha):
-    """The log of the largest term, as of `_Wright`."""
+    """The log of the largest term, as of wright's `_Each`."""
     level = -math.inf
     for away in range(3):
         j = max(top + away - 1.0, 1.0)
@@ -145,8 +144,8 @@ def _wright_moments(z, alpha, slope):
 
 _OF_NUMBERS: dict[Callable, Callable] = {
     special.choose: _choose,
-    special.log_wright: _log_wright,
-    special.wright_moments: _wright_moments,
+    wright.log_wright: _log_wright,
+    wright.wright_moments: _wright_moments,
     special.log_gamma: _log_gamma,
     special.digamma: _digamma,
     special.trigamma: _trigamma,
