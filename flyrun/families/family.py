@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from flyrun.families.cutpoint_priors import OfCutpoints
 from flyrun.families.domains import Domain
 from flyrun.families.options import FamilyModel
 from flyrun.families.prior_densities import LogGamma as LogGamma
@@ -92,6 +93,7 @@ class Family:
     log_survival(y, p), log_survival_derivatives(y, p): of P(a target is beyond y), precise also where that is
     near 1; None: its targets are neither censored nor truncated.
     intercept: whether rows have the column of ones; cutpoints stand in for it.
+    of_cutpoints: the prior of all auxiliary numbers together, where some are typed; None: each has its own.
     one_mode: whether log_density and alone are concave, so that the posterior has one mode.
     by_sums: whether sums over rows are all that the likelihood needs, as of normal noise.
     outliers: whether rows far off count little: a few rows fitted exactly may make a mode of their own.
@@ -125,6 +127,7 @@ class Family:
     linear: Callable[[int], int] = lambda levels: 1
     contrasts: Callable[[int], np.ndarray] | None = None
     intercept: bool = True
+    of_cutpoints: OfCutpoints | None = None
     one_mode: bool = True
     by_sums: bool = False
     outliers: bool = False
@@ -194,8 +197,8 @@ def family(name: str) -> Family:
 
 
 #: files that hold no family
-_SHARED = {"censoring", "domains", "family", "links", "one_function", "options", "prior_densities"}
-_SHARED |= {"rising", "tails", "zeros"}
+_SHARED = {"censoring", "domains", "family", "links", "one_function", "options", "rising", "tails", "zeros"}
+_SHARED |= {"bounded_priors", "cutpoint_priors", "prior_densities", "prior_kinds"}
 
 
 def with_link(name: str, link: str | None) -> str:

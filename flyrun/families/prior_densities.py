@@ -6,7 +6,6 @@ are of a then, with the Jacobian. The others are of a itself.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal, Self
 
@@ -344,43 +343,3 @@ class Lkj(Prior):
     def scaled(self, factor: float, shift: float = 0.0) -> Self:
         """A correlation has no unit."""
         return self
-
-
-def _half_t(dof: float, *scale: float) -> HalfT:
-    """half_t(3, 2.5), or half_t(3, 0, 2.5) as other tools write it."""
-    if len(scale) == 2 and scale[0] != 0.0:
-        raise ValueError
-    return HalfT(dof, scale[-1])
-
-
-#: by the word that people write: what a prior is made of
-KINDS: dict[str, Callable[..., Prior]] = {
-    "normal": Normal,
-    "student_t": StudentT,
-    "cauchy": lambda mean, scale: StudentT(1.0, mean, scale),
-    "laplace": Laplace,
-    "flat": Flat,
-    "half_normal": HalfNormal,
-    "half_t": _half_t,
-    "half_cauchy": lambda scale: HalfT(1.0, scale),
-    "exponential": lambda rate: LogGamma(1.0, rate),
-    "gamma": LogGamma,
-    "inverse_gamma": InverseGamma,
-    "lognormal": LogNormal,
-    "beta": LogitBeta,
-    "lkj": Lkj,
-}
-#: those of a number without bounds, of one above 0, and of a chance
-UNBOUNDED = ("normal", "student_t", "cauchy", "laplace", "flat")
-ABOVE_0 = ("half_normal", "half_t", "half_cauchy", "exponential", "gamma", "inverse_gamma", "lognormal")
-
-
-def made_of(word: str, numbers: list[float]) -> Prior:
-    """A prior by its word. KeyError for one that there is not, TypeError or ValueError for wrong numbers."""
-    prior = KINDS[word](*numbers)
-    if not all(
-        math.isfinite(value := getattr(prior, field.name)) and (value > 0.0 or field.name == "mean")
-        for field in fields(prior)
-    ):
-        raise ValueError
-    return prior

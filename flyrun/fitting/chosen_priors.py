@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.families.bounded_priors import Bounded
+from flyrun.families.cutpoint_priors import Dirichlet, OfCutpoints
 from flyrun.families.family import Auxiliary, Family
-from flyrun.families.prior_densities import ABOVE_0, UNBOUNDED, Flat, Normal
+from flyrun.families.prior_densities import Flat, Normal
+from flyrun.families.prior_kinds import ABOVE_0, BOUNDED, UNBOUNDED
 from flyrun.fitting import priors
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior
@@ -16,6 +19,8 @@ from flyrun.ground.schema import listing, quoted
 from flyrun.tables.layout import INTERCEPT, Layout
 
 _TOLD = 100.0  # posterior sds of a predictor, beyond which rows do not tell a coefficient with a flat prior
+
+_ALL_CUTS = "cutpoints"
 
 #: kinds for a number, by its scale
 _OF_SCALE = {"": UNBOUNDED, "log": ABOVE_0, "logit": ("beta", *UNBOUNDED[:-1])}
@@ -32,9 +37,12 @@ class Chosen(NamedTuple):
 
 
 def sort(
-    given: Sequence[Typed], layout: Layout, numbers: Sequence[Auxiliary], groups: Collection[str]
+    given: Sequence[Typed], layout: Layout, numbers: Sequence[Auxiliary], groups: Collection[str], cuts: bool
 ) -> Chosen:
-    """Priors by what they are of. groups: terms of effects' distribution. ConfigError for another."""
+    """Priors by what they are of. ConfigError for another.
+
+    groups: terms of effects' distribution; cuts: whether numbers are cutpoints.
+    """
     chosen, known = Chosen([], {}, {}, {}), priors.terms(layout)
     for typed in given:
         term = typed.term
@@ -42,12 +50,16 @@ def sort(
         if term in known:
             _refuse_kind(typed, UNBOUNDED, "a coefficient may be below 0")
             chosen.coefficients.append(typed)
+        elif cuts and (number is not None or term == _ALL_CUTS):
+            kinds: tuple[str, ...] = BOUNDED if number else (*BOUNDED, "dirichlet")
+            _refuse_kind(typed, kinds, "a cutpoint may be below 0")
+            refuse_bounds([typed], "a cutpoint")
+            _refuse_length(typed, len(numbers))
+            for each in numbers if number is None else [number]:
+                _refuse_second(typed, chosen.numbers.get(each.name))
+                chosen.numbers[each.name] = typed
         elif number is not None and (term == number.name or number.name in layout.parameters):
-            if number.of.startswith("of log("):  # of a distance: a prior of the number itself is another
-                raise ConfigError(
-                    f"--prior {quoted(str(typed))}: {number.name} has {number.prior} {number.of}, which no "
-                    f"prior replaces; leave this out, or choose that of {numbers[0].name}"
-                )
+            refuse_bounds([typed], number.name)
             kinds = _OF_SCALE[number.scale]
             if term != number.name:
                 kinds = (*kinds, *(kind for kind in UNBOUNDED[:-1] if kind not in kinds))
@@ -70,6 +82,7 @@ def sort(
                 f"{name}[{column}]" for name, part in layout.parameters.items() for column in part.names
             ]
             alike = [each.name for each in numbers if each.name not in layout.parameters]
+            alike += [_ALL_CUTS] if cuts else []
             raise priors.unknown(typed, [*known, *alike, *further, *groups])
     return chosen
 
@@ -99,6 +112,24 @@ def _refuse_kind(typed: Typed, kinds: Collection[str], why: str) -> None:
         raise ConfigError(f"--prior {quoted(str(typed))}: {why}; choose one of {listing(kinds)}")
 
 
+def refuse_bounds(given: Sequence[Typed], where: str) -> None:
+    """Raise ConfigError for bounds of what takes none."""
+    for typed in given:
+        if isinstance(typed.prior, Bounded):
+            raise ConfigError(
+                f"--prior {quoted(str(typed))}: {where} takes no bounds; write "
+                f"{quoted(f'{typed.term}: {typed.prior.base}')}"
+            )
+
+
+def _refuse_length(typed: Typed, cutpoints: int) -> None:
+    if isinstance(typed.prior, Dirichlet) and len(typed.prior.alpha) not in (1, cutpoints + 1):
+        raise ConfigError(
+            f"--prior {quoted(str(typed))}: there are {cutpoints + 1} classes; write one number for all, as "
+            f"{quoted(f'{typed.term}: dirichlet(1)')}, or {cutpoints + 1} of them"
+        )
+
+
 def _refuse_second(typed: Typed, before: Typed | None) -> None:
     if before is not None:
         raise ConfigError(f"--prior {quoted(str(typed))}: {quoted(str(before))} is of that too; keep one")
@@ -112,7 +143,14 @@ def with_priors(family: Family, levels: int, chosen: Chosen, layout: Layout) -> 
         _with_prior(number, chosen.numbers.get(number.name), family, k, layout)
         for k, number in enumerate(family.auxiliary(levels, 1.0))
     )
-    return replace(family, auxiliary=lambda levels, sd: numbers)
+    its = replace(family, auxiliary=lambda levels, sd: numbers)
+    if family.intercept:
+        return its
+    usual = family.auxiliary(levels, 1.0)
+    pairs = ((k, chosen.numbers.get(each.name)) for k, each in enumerate(usual))
+    typed = {k: its.prior for k, its in pairs if its}
+    others = {k: each.prior for k, each in enumerate(usual) if k not in typed}
+    return replace(its, of_cutpoints=OfCutpoints(typed, others))
 
 
 def _with_prior(number: Auxiliary, typed: Typed | None, family: Family, k: int, layout: Layout) -> Auxiliary:
@@ -122,6 +160,9 @@ def _with_prior(number: Auxiliary, typed: Typed | None, family: Family, k: int, 
     if k == 0 and family.link == "identity":  # of noise, in units of the target
         unit = 1.0 / layout.target.sd
         prior = prior.scaled(unit) if prior.of == "log" else prior.scaled(1.0, float(np.log(unit)))
+    if not family.intercept:
+        what = "of the classes' chances " if isinstance(prior, Dirichlet) else ""
+        return number._replace(prior=prior, own=number.sampled, of=f"{what}where numbers are at their means")
     of = f"of {number.scale} {number.name}" if number.scale else number.of
     return number._replace(prior=prior, own=number.sampled, of="" if prior.of else of)
 

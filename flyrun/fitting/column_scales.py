@@ -61,7 +61,7 @@ def own_scales(posterior: Posterior, x: np.ndarray, layout: Layout) -> dict[str,
     """Of x (..., P) beta (..., D) on the columns' own scales, and auxiliary numbers as people read them; of
     one that has columns its coefficients, (..., W), on the scale on which it is sampled.
     """
-    family, n = posterior.family, posterior.n_coefficients
+    family, n, x = posterior.family, posterior.n_coefficients, posterior.natural(x)
     places = posterior.places[posterior.linear :]
     last = np.array([place.stop - 1 for place in places], np.intp)
     theta, aux = x[..., :n].copy(), family.read(np.take(x, last, axis=-1))
@@ -110,4 +110,4 @@ def to_sampled(posterior: Posterior, layout: Layout, draws: Mapping[str, np.ndar
             sampled = family.unread(aux)
         for k, (number, its) in enumerate(pairs):
             parts.append(sampled[:, [k]] if its is None else its.undo(draws[number.name]))
-    return np.concatenate(parts, axis=1)
+    return posterior.free(np.concatenate(parts, axis=1))

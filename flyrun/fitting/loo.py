@@ -177,7 +177,7 @@ def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray
     centre = weight @ x
     if isinstance(posterior, GroupedPosterior):  # a group's integral is the larger part of a row's
         return pointwise(fit, np.arange(len(posterior.rows)), centre[None])[:, 0]
-    away = (x - centre)[:, : posterior.n_coefficients]
+    away = (posterior.natural(x) - posterior.natural(centre))[:, : posterior.n_coefficients]
     covariance = (away * weight[:, None]).T @ away
     single = posterior.linear == 1
     nodes, shares = np.polynomial.hermite_e.hermegauss(_NODES)

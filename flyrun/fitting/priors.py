@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 #: of an intercept's prior, in units of the linear predictor, or in sds of a target that is standardised
 INTERCEPT_SD = 10.0
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+_ITEM = rf"(?:(?:lower|upper)\s*=\s*)?{_NUMBER}"
 _TYPED = re.compile(
-    rf"\s*(.+?)\s*:\s*([a-z_]+)\s*(?:\(\s*((?:{_NUMBER}\s*,\s*)*(?:{_NUMBER})?)\s*\))?\s*", re.IGNORECASE
+    rf"\s*(.+?)\s*:\s*([a-z_]+)\s*(?:\(\s*((?:{_ITEM}\s*,\s*)*(?:{_ITEM})?)\s*\))?\s*", re.IGNORECASE
 )
 _MOST_NAMED = 12
+_WITHIN = "lower=A, upper=B or both, A below B"
 
 
 #: how each is written
@@ -47,6 +49,7 @@ FORMS = {
     "lognormal": "lognormal(MEAN, SD)",
     "beta": "beta(A, B)",
     "lkj": "lkj(ETA)",
+    "dirichlet": "dirichlet(A) or dirichlet(A_1, ..., A_K)",
 }
 
 
@@ -77,7 +80,7 @@ class Priors(NamedTuple):
 
 def typed(text: str) -> Typed:
     """Read `TERM: normal(MEAN, SD)` or another prior. Raises argparse.ArgumentTypeError with an example."""
-    from flyrun.families.prior_densities import KINDS, made_of  # late: SciPy, which help need not wait for
+    from flyrun.families.prior_kinds import BOUNDED, KINDS, made_of  # late: SciPy, help need not wait
 
     if (match := _TYPED.fullmatch(text)) is None:
         raise argparse.ArgumentTypeError(f"{text}: must be TERM: PRIOR, as 'age: normal(0, 1)'")
@@ -87,10 +90,20 @@ def typed(text: str) -> Typed:
         raise argparse.ArgumentTypeError(
             f"{text}: no prior is called {word}{close}; there are {listing(KINDS)}"
         )
+    items = [item.strip() for item in listed.split(",") if item.strip()]
+    ends = [item.lower().partition("=") for item in items if "=" in item]
+    bounds = {key.strip(): float(number) for key, _, number in ends}
+    if bounds and word not in BOUNDED:
+        raise argparse.ArgumentTypeError(
+            f"{text}: bounds go with {listing(BOUNDED)}; write {FORMS[word]} without them"
+        )
     try:
-        return Typed(term, made_of(word, [float(number) for number in listed.split(",") if number.strip()]))
+        if len(bounds) < len(ends):
+            raise ValueError
+        return Typed(term, made_of(word, [float(item) for item in items if "=" not in item], bounds))
     except (TypeError, ValueError):
         form = f"must be {FORMS[word]}, of numbers, above 0 but for MEAN"
+        form += f"; bounds are {_WITHIN}" if bounds else ""
         raise argparse.ArgumentTypeError(f"{text}: {form}") from None
 
 

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from flyrun.families.bounded_priors import Bounded
+from flyrun.families.cutpoint_priors import OfCutpoints
 from flyrun.families.family import Auxiliary, Family
 from flyrun.families.prior_densities import Prior
 from flyrun.ground.children import cores
@@ -125,6 +127,18 @@ class Expansion:
 
 
 @dataclass
+class Within(Expansion):
+    """By free numbers a of an expansion by bounded ones, whose change it tells. natural: a to these."""
+
+    of: Expansion
+    natural: Callable[[np.ndarray], np.ndarray]
+
+    def change(self, x: np.ndarray) -> np.ndarray:
+        """By how much the function changes from x0 to x, (S,): quadratic in the bounded numbers."""
+        return self.of.change(self.natural(x))
+
+
+@dataclass
 class Posterior:
     """Of rows under a family and priors. levels: of the target, 0 of numbers; auxiliary: their priors.
 
@@ -156,14 +170,19 @@ class Posterior:
         # the prior of an auxiliary number is its intercept's, the last of its own
         further = self.places[self.linear :]
         pairs = zip(further, self.auxiliary, strict=True)
+        self.singles: list[tuple[Any, Prior | OfCutpoints]]  # a place, or a slice of a prior of several
         self.singles = [(place.stop - 1, number.prior) for place, number in pairs]
+        if self.family.of_cutpoints:
+            self.singles = [(slice(self.n_coefficients, self.size), self.family.of_cutpoints)]
         for place, priors in zip(further, self.slopes, strict=False):
             self.singles += [(place.start + d, prior) for d, prior in enumerate(priors)]
+        every = [*self.prior.others, *self.singles]
+        self.bounds = [(place, prior) for place, prior in every if isinstance(prior, Bounded)]
         self._alike = _alike(self.rows) if self.family.alone_derivatives else None
 
     def predictors(self, rows: Rows, x: np.ndarray) -> list[np.ndarray]:
         """Of rows as `take` gives them at x (S, P): K arrays, of linear ones (n, S), of others (S,)."""
-        offset = rows.offset[:, None] if np.ndim(rows.offset) else rows.offset
+        offset, x = rows.offset[:, None] if np.ndim(rows.offset) else rows.offset, self.natural(x)
         blocks = (x[:, place] for place in self.places[: self.linear])
         others = self.auxiliaries(x)
         for k, its in enumerate(rows.designs):
@@ -173,7 +192,7 @@ class Posterior:
 
     def predictors_each(self, rows: Rows, x: np.ndarray) -> list[np.ndarray]:
         """Of rows as `take` gives them each at its row of x (n, P): K arrays (n,)."""
-        further = rows.designs or (None,) * len(self.auxiliary)
+        further, x = rows.designs or (None,) * len(self.auxiliary), self.natural(x)
         designs = (*[Design(rows.features, rows.offset)] * self.linear, *further)
         return [
             x[:, place.start]
@@ -181,6 +200,20 @@ class Posterior:
             else np.einsum("nd,nd->n", design.features, x[:, place]) + design.offset
             for place, design in zip(self.places, designs, strict=True)
         ]
+
+    def natural(self, x: np.ndarray) -> np.ndarray:
+        """x (..., P) with coefficients that have bounds in place of what is free of these."""
+        x = x.copy() if self.bounds else x
+        for place, prior in self.bounds:
+            x[..., place] = prior.number(x[..., place])
+        return x
+
+    def free(self, x: np.ndarray) -> np.ndarray:
+        """The inverse of `natural`."""
+        x = x.copy() if self.bounds else x
+        for place, prior in self.bounds:
+            x[..., place] = prior.free(x[..., place])
+        return x
 
     def auxiliaries(self, x: np.ndarray) -> list[np.ndarray]:
         """The auxiliary numbers in x (S, P), (S,) each; of one that has columns its intercept."""
@@ -262,6 +295,7 @@ class Posterior:
         slope[:, :n] = self.prior.derivatives(x[:, :n])[0]
         for place, prior in self.singles:
             slope[:, place] = prior.derivatives(x[:, place])[0]
+        of_priors = [slope[:, place].copy() for place, _ in self.bounds]
         with np.errstate(all="ignore"):
             for block in self.blocks(max(64, _NUMBERS // len(x))):
                 rows = self.rows.take(block)
@@ -280,6 +314,9 @@ class Posterior:
                 total += (weights * self.family.alone(y, trials, a)).sum(axis=0)
                 for j, each in enumerate(self.family.alone_derivatives(y, trials, a)[0]):  # type: ignore[misc]
                     slope[:, n + j] += (weights * each).sum(axis=0)
+            for (place, prior), part in zip(self.bounds, of_priors, strict=True):  # rows' is by the number
+                pace = prior.changes(x[:, place])[0]
+                slope[:, place] = part + pace * (slope[:, place] - part)
         self.queries += len(x) * len(self.rows)
         return np.where(np.isnan(total), -np.inf, total), slope
 
@@ -325,7 +362,17 @@ class Posterior:
                     curvature[self.n_coefficients + j, self.n_coefficients + k] += part
         self.queries += len(self.rows)
         upper = np.triu(curvature)  # blocks on the diagonal came whole
-        return Expansion(x, value, slope, upper + np.triu(upper, 1).T)
+        its = Expansion(x, value, slope, upper + np.triu(upper, 1).T)
+        return self._within(its) if self.bounds else its
+
+    def _within(self, its: Expansion) -> Expansion:
+        """What is to second order by coefficients, those with bounds by what is free of these."""
+        pace, bend = np.ones(self.size), np.zeros(self.size)
+        for place, prior in self.bounds:
+            pace[place], bend[place] = prior.changes(its.at[place])
+        curvature = pace[:, None] * its.curvature * pace - np.diag(bend * its.slope)
+        by_number = Expansion(self.natural(its.at), its.value, its.slope, its.curvature)
+        return Within(its.at, its.value, pace * its.slope, curvature, by_number, self.natural)
 
     def _second_order(self, block: slice, x: np.ndarray) -> Expansion:
         """What some rows give at x (P,), but for auxiliary numbers alone; no curvature is given twice."""
@@ -347,12 +394,12 @@ class Posterior:
 
     def prior_at(self, x: np.ndarray) -> Expansion:
         """The log prior to second order about x, (P,)."""
-        slope, curvature = np.empty(self.size), np.empty(self.size)
-        n = self.n_coefficients
-        slope[:n], curvature[:n] = self.prior.derivatives(x[:n])
+        slope, curvature, n = np.empty(self.size), np.zeros((self.size, self.size)), self.n_coefficients
+        slope[:n], of_coefficients = self.prior.derivatives(x[:n])
+        curvature[:n, :n] = np.diag(of_coefficients)
         for place, prior in self.singles:
-            slope[place], curvature[place] = prior.derivatives(x[place])
-        return Expansion(x, float(self.log_prior(x[None])[0]), slope, np.diag(curvature))
+            slope[place], curvature[place, place] = prior.derivatives(x[place])
+        return Expansion(x, float(self.log_prior(x[None])[0]), slope, curvature)
 
     def _columns(self, rows: Rows, k: int) -> np.ndarray | None:
         """What the k-th predictor of rows is linear in, (n, W); None of a number that is alike for all."""

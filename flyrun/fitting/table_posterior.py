@@ -63,7 +63,7 @@ def under_priors(
     """
     levels = len(layout.target.levels or [])
     numbers = family.auxiliary(levels, 1.0)
-    chosen = chosen_priors.sort(request.priors, layout, numbers, groups)
+    chosen = chosen_priors.sort(request.priors, layout, numbers, groups, not family.intercept)
     of_coefficients = priors_of(layout, chosen.coefficients, request.prior_scale, family.intercept)
     slopes = slopes_of(numbers, layout, request.prior_scale, chosen.slopes)
     its = chosen_priors.with_priors(family, levels, chosen, layout)

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import expit
 
 import flyrun
-from flyrun.families.prior_densities import Lkj
+from flyrun.families.cutpoint_priors import Dirichlet, OfCutpoints
+from flyrun.families.prior_densities import Lkj, Normal, StudentT
 from flyrun.ground.errors import ConfigError
 
 
@@ -134,15 +136,134 @@ def test_a_prior_that_does_not_fit_is_refused(typed, message):
         flyrun.fit(numbers(), "y ~ x", model="gaussian", priors=typed)
 
 
-def test_a_prior_of_a_cutpoint_is_not_taken_for_one_of_a_distance():
-    frame = numbers(60).assign(y=lambda d: np.digitize(d.y, [5.0, 8.0]))
-    with pytest.raises(
-        ConfigError, match=r"cut_2 has normal\(0, 1.5\) of log\(cut_2 - cut_1\).*that of cut_1"
-    ):
-        flyrun.fit(frame, "y ~ x", model="ordinal", priors={"cut_2": "normal(1, 0.1)"})
-    fit = flyrun.fit(frame, "y ~ x", model="ordinal", priors={"cut_1": "normal(-1, 0.01)"})  # which works
-    found = fit.summary()["mean"]
-    assert found["cut_1"] - found["x"] * frame.x.mean() == pytest.approx(-1.0, abs=0.1)
+def ordered(n=80, seed=0):
+    frame = numbers(n, seed)
+    return frame.assign(y=np.digitize(frame.y, [5.0, 8.0]))
+
+
+def of_cutpoints(frame, log_prior):
+    """Means and sds of slope and cutpoints of y ~ x on a grid, normal(0, 2.5) per sd of x."""
+    x, y = frame.x.to_numpy(), frame.y.to_numpy()
+
+    def log_p(slope, first, second):
+        eta = slope[:, None] * (x - x.mean())
+        below = [0.0 * eta, expit(first[:, None] - eta), expit(second[:, None] - eta), 0.0 * eta + 1.0]
+        rows = np.log(np.maximum(np.choose(y, below[1:]) - np.choose(y, below[:-1]), 1e-300))
+        slopes = stats.norm(0.0, 2.5 / x.std()).logpdf(slope)
+        with np.errstate(all="ignore"):  # where cutpoints are in no order
+            return np.where(second > first, rows.sum(axis=1) + slopes + log_prior(first, second), -np.inf)
+
+    return moments(log_p, np.linspace(-0.6, 1.4, 41), np.linspace(-4.0, 2.0, 61), np.linspace(-1.5, 5.0, 66))
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize(
+    ("typed", "log_prior"),
+    [
+        ({"cut_2": "normal(3, 0.3)"},
+         lambda a, b: stats.norm(0, 5).logpdf(a) + stats.norm(3, 0.3).logpdf(b)),
+        ({"cutpoints": "normal(0, 0.5)"},
+         lambda a, b: stats.norm(0, 0.5).logpdf(a) + stats.norm(0, 0.5).logpdf(b)),
+        ({"cut_1": "student_t(3, 0, 0.3)", "cut_2": "laplace(0.5, 0.3)"},
+         lambda a, b: stats.t(3, 0, 0.3).logpdf(a) + stats.laplace(0.5, 0.3).logpdf(b)),
+        ({"cutpoints": "dirichlet(20, 2, 5)"},
+         lambda a, b: 19 * np.log(expit(a)) + np.log(expit(b) - expit(a)) + 4 * np.log(expit(-b))
+         + stats.logistic.logpdf(a) + stats.logistic.logpdf(b)),
+        ({"cutpoints": "dirichlet(9)"},
+         lambda a, b: 8 * np.log(expit(a) * (expit(b) - expit(a)) * expit(-b))
+         + stats.logistic.logpdf(a) + stats.logistic.logpdf(b)),
+        ({"cut_1": "normal(-1, 0.2)"},
+         lambda a, b: stats.norm(-1, 0.2).logpdf(a) + stats.lognorm(1.5).logpdf(b - a)),
+    ],
+    ids=lambda value: " ".join(value.values()) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_priors_of_cutpoints_are_those_of_a_grid(typed, log_prior):
+    frame = ordered()
+    fit = flyrun.fit(frame, "y ~ x", model="ordinal", priors=typed)
+    mean, sd = of_cutpoints(frame, log_prior)
+    draws = {name: fit.posterior["posterior"][name].to_numpy().ravel() for name in ("cut_1", "cut_2")}
+    slope = fit.posterior["posterior"]["beta"].to_numpy().ravel()
+    at_means = [slope, *(values - slope * frame.x.mean() for values in draws.values())]
+    for values, its_mean, its_sd in zip(at_means, mean, sd, strict=True):
+        assert (values.mean() - its_mean) / its_sd == pytest.approx(0.0, abs=0.1)
+        assert values.std() / its_sd == pytest.approx(1.0, abs=0.07)
+    usual = of_cutpoints(frame, lambda a, b: stats.norm(0, 5).logpdf(a))[0]
+    assert np.abs((usual - mean) / sd).max() > 0.3  # a prior that is not read would be seen
+    for term, prior in typed.items():
+        told = fit.priors["prior"]["cut_1" if term == "cutpoints" else term]
+        assert told.startswith(f"{prior} ")
+        assert told.endswith("where numbers are at their means")
+
+
+@pytest.mark.parametrize("alpha", [(2.0,), (0.5, 3.0, 1.0, 4.0)])
+def test_a_dirichlet_of_cutpoints_is_that_of_the_chances(alpha):
+    prior, rng = OfCutpoints(dict.fromkeys(range(3), Dirichlet(alpha)), {}), np.random.default_rng(0)
+
+    def chances(a):
+        c = np.cumsum(np.append(a[0], np.exp(a[1:])))
+        return np.diff(np.concatenate([[0.0], expit(c), [1.0]]))
+
+    points, steps, level = rng.normal(size=(6, 3)), 1e-6 * np.eye(3), []
+    for a in points:
+        jacobian = [(chances(a + step) - chances(a - step))[:-1] / 2e-6 for step in steps]
+        right = stats.dirichlet(np.resize(alpha, 4)).logpdf(chances(a))
+        level.append(prior.log_density(a) - right - np.log(np.abs(np.linalg.det(jacobian))))
+    assert np.ptp(level) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        OfCutpoints(dict.fromkeys(range(4), Dirichlet((2.0, 0.7, 1.0, 3.0, 1.5))), {}),
+        OfCutpoints(
+            {1: Normal(0.3, 0.8), 2: StudentT(3.0, 0.0, 1.0)}, {0: Normal(0.0, 5.0), 3: Normal(0.0, 1.5)}
+        ),
+    ],
+    ids=["dirichlet", "of each"],
+)
+def test_derivatives_of_cutpoint_priors_are_those_of_differences(prior):
+    points, size, step = np.random.default_rng(1).normal(size=(5, 4)), 4, 1e-5
+    slope, curvature = prior.derivatives(points)
+    for d in range(size):
+        ends = [points + sign * step * np.eye(size)[d] for sign in (1.0, -1.0)]
+        rise = (prior.log_density(ends[0]) - prior.log_density(ends[1])) / (2.0 * step)
+        turn = (prior.derivatives(ends[0])[0] - prior.derivatives(ends[1])[0]) / (2.0 * step)
+        assert slope[:, d] == pytest.approx(rise, abs=1e-6)
+        assert -curvature[:, d] == pytest.approx(turn, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (
+            {"cut_2": "gamma(2, 1)"},
+            "a cutpoint may be below 0; choose one of normal, student_t, cauchy and laplace",
+        ),
+        ({"cut_2": "dirichlet(1)"}, "choose one of normal"),
+        (
+            {"cutpoints": "dirichlet(1, 2)"},
+            r"3 classes; write one number for all, as .cutpoints: dirichlet\(1\)",
+        ),
+        ({"cutpoints": "normal(0, 1)", "cut_1": "normal(0, 1)"}, "is of that too; keep one"),
+        ({"cutpoint": "normal(0, 1)"}, "did you mean cutpoints"),
+        ({"cut_1": "normal(0, 1, lower=0)"}, r"a cutpoint takes no bounds; write .cut_1: normal\(0, 1\)"),
+        ({"x": "dirichlet(1)"}, "choose one of normal"),
+        ({"cutpoints": "dirichlet()"}, "must be dirichlet"),
+        ({"cutpoints": "dirichlet(1, 0, 1)"}, "above 0"),
+    ],
+)
+def test_a_prior_that_cutpoints_do_not_take_is_refused(typed, message):
+    with pytest.raises(ConfigError, match=message):
+        flyrun.fit(ordered(), "y ~ x", model="ordinal", priors=typed)
+
+
+def test_classes_take_normal_priors_and_the_refusal_says_so():
+    frame = numbers(90).assign(y=lambda d: np.where(d.y < 5.0, "a", np.where(d.y < 7.0, "b", "c")))
+    for prior in ("cauchy(0, 1)", "normal(0, 1, lower=0)", "laplace(0, 2)"):
+        with pytest.raises(ConfigError, match=r"differences between classes.*write normal\(MEAN, SD\)"):
+            flyrun.fit(frame, "y ~ x", model="softmax", priors={"x": prior})
+    fit = flyrun.fit(frame, "y ~ x", model="softmax", priors={"x": "normal(0, 0.01)"})
+    assert fit.summary().filter(like="x", axis="index")["mean"].abs().max() < 0.02
 
 
 def test_flat_is_refused_where_rows_do_not_bound_the_coefficient():

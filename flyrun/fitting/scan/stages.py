@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.families.family import Family
-from flyrun.fitting import gaussian_noise, mode, table_posterior, weighted_draws
+from flyrun.fitting import chosen_priors, gaussian_noise, mode, table_posterior, weighted_draws
 from flyrun.fitting.priors import INTERCEPT_SD
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan import folds, pilot_rows, row_weights
@@ -150,7 +150,8 @@ class Scan(Table):
         )
 
     def _model(self, encoding: Encoding, family: Family) -> Model:
-        """Of rows as they are encoded. ConfigError for a prior that is of nothing there is."""
+        """Of rows as they are encoded. ConfigError for a prior that is of nothing there is, or has bounds."""
+        chosen_priors.refuse_bounds(self.request.priors, "a scan")
         given = table_posterior.under_priors(encoding.family(family), self.request, encoding.layout)
         its, levels = given.family, len(encoding.values)
         prior = table_posterior.coefficient_prior(its, levels, given.priors)
