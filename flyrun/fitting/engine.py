@@ -24,14 +24,14 @@ from flyrun.fitting import (
 from flyrun.fitting.column_scales import contrasts, own_scales
 from flyrun.fitting.groups import turning
 from flyrun.fitting.groups.draw import draw as draw_groups
-from flyrun.fitting.groups.grouped_table import OfTable, remedy
+from flyrun.fitting.groups.grouped_table import OfTable
 from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.proposal import Several
 from flyrun.fitting.question import Question
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.ground.diagnostics import ess
-from flyrun.ground.errors import ConfigError, factoring
+from flyrun.ground.errors import ConfigError, factoring, no_digits
 from flyrun.ground.schema import listing
 from flyrun.ground.threads import one_blas_thread
 
@@ -47,6 +47,8 @@ _ROW_DRAWS = 100_000_000  # rows × draws for which they are drawn, about; of a 
 _FEWEST_EFFECTS, _MOST_EFFECTS = 100, 1_000  # draws
 _EVALUATIONS = 20_000_000  # rows × draws that tell what depends on priors
 _MOST_SENSED, _FEWEST_SENSED = 4_000, 400  # draws that do
+
+_REFUSED = "weighted draws are not used, because {}: chains are run instead"
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,13 @@ def answer(
     with factoring(question.table.standardize):
         refuse_improper(question)
         if isinstance(posterior, OfTable):
-            return _by_groups(question, posterior, spent, seed)
+            return _by_groups(question, posterior, spent, say, seed)
         if isinstance(posterior, OfTerms):
             return _by_terms(question, posterior, spent, seed)
         drawn = draw(posterior, seed, spent)
         if not drawn.why:
             return by_weights(question, drawn)
-        say(f"weighted draws are not used, because {drawn.why}: chains are run instead")
+        say(_REFUSED.format(drawn.why))
         return _by_hmc(question, drawn, spent, seed)
 
 
@@ -151,12 +153,25 @@ def _of_even(question: Question, drawn: weighted_draws.Weighted, even: np.ndarra
     )
 
 
-def _by_groups(question: Question, posterior: OfTable, spent: Callable[[], bool], seed: int) -> Answer:
-    """The answer where effects of groups are integrated out. ConfigError where it is not to be trusted."""
+def _by_groups(
+    question: Question, posterior: OfTable, spent: Callable[[], bool], say: Callable[[str], None], seed: int
+) -> Answer:
+    """The answer of weighted draws with effects of groups integrated out; of chains where these are refused.
+
+    Errors as of `_by_terms`.
+    """
     with one_blas_thread():  # as above
-        drawn = draw_groups(posterior, seed, spent)
-    if drawn.weighted.why:
-        raise remedy(posterior.bar, posterior.groups, drawn.weighted.why)
+        try:
+            drawn = draw_groups(posterior, seed, spent)
+            why = drawn.weighted.why
+        except ValueError as error:  # matrices without digits, which chains do not need
+            if no_digits(error) is None:
+                raise
+            why = "the density about its mode has no digits"
+    if why:
+        say(_REFUSED.format(why))
+        terms = posterior.by_chains()
+        return _by_terms(replace(question, posterior=terms), terms, spent, seed, why)
     even = _even(drawn.weighted)
     ungrouped = _of_even(question, drawn.weighted, even)
     cost = len(posterior.rows) * (1 if posterior.effects == 1 else 20)
@@ -168,10 +183,13 @@ def _by_groups(question: Question, posterior: OfTable, spent: Callable[[], bool]
     return replace(ungrouped, how=f"{ungrouped.how}; {drawn.words}", groups=effects)
 
 
-def _by_terms(question: Question, posterior: OfTerms, spent: Callable[[], bool], seed: int) -> Answer:
+def _by_terms(
+    question: Question, posterior: OfTerms, spent: Callable[[], bool], seed: int, refused: str = ""
+) -> Answer:
     """The answer of chains on effects and all else, which go on until all agree or the budget ends.
 
-    ConfigError where the budget leaves no time for a draw, FlyrunError for draws of no posterior.
+    refused: why weighted draws are not used, where they were made. ConfigError where the budget leaves no
+    time for a draw, FlyrunError for draws of no posterior.
     """
     layout, budget = question.layout, question.request.budget
     most = min(budget.iterations or _MOST_ITERATIONS, _MOST_ITERATIONS)
@@ -201,6 +219,7 @@ def _by_terms(question: Question, posterior: OfTerms, spent: Callable[[], bool],
         f"{turning.CHAINS} chains of {kept:,} draws of all coefficients, effects and their sds by "
         f"Hamiltonian Monte Carlo, {drawn.accepted:.0%} accepted"
     )
+    how += f", because {refused}" if refused else ""
     return Answer(question, how, rows, even, {}, turning.CHAINS, doubt, caveats, groups=effects)
 
 

@@ -84,11 +84,6 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     its = table_posterior.under_priors(model_family, request, layout, terms)
     if request.groups:
         chosen_priors.normal_alone(its.chosen.coefficients, "a fit with groups")
-        if dataset.most is not None:  # few such densities are concave in η
-            raise ConfigError(
-                f"fit: {request.groups[0]} does not go with targets that are truncated from above; write "
-                f"C({request.groups[0].group}), or leave {asked.say('most', asked.most)} out"
-            )
     further = parameters.Further(parameters.designs_of(its.family, dataset, datasets, layout), its.slopes)
     posterior = table_posterior.posterior_of(dataset, its.family, its.priors, further)
     return table, dataset, layout, posterior, its.chosen

@@ -94,6 +94,8 @@ def posterior_of(dataset: Dataset, family: Family, priors: Priors, further: Furt
         kinds = unseen.pop("censored", None)
         its = censored(family.in_one_part(levels) if family.alone_derivatives else its)
         trials = columns(family, target, kinds, **unseen)
+        truncated = bool(np.isfinite(trials[:, 3:]).any())  # few such densities are concave by η
+        its = replace(its, grouped=its.grouped and not truncated)
     rows = Rows(
         features if family.intercept else features[:, :-1],
         target,

@@ -2,13 +2,17 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from flyrun.cli.main import main
+from flyrun.fitting import engine
+from flyrun.fitting.groups import draw
 from flyrun.fitting.python import fit, load
 from flyrun.ground.errors import ConfigError
 from flyrun.tables import loader
@@ -62,6 +66,32 @@ def test_slopes_and_noise_are_told_on_the_columns_own_scales() -> None:
     assert 0.15 < found["sd(x by clinic)"]["mean"] < 0.6
     assert found["sd(clinic)"]["mean"] > 5.0  # where x is 0, five sds away
     assert found["cor(x by clinic)"]["q97"] < 0.0
+
+
+@pytest.mark.parametrize("formula", ["pain ~ x + (1 | clinic)", "ill ~ x + (1 | clinic)"])
+def test_chains_answer_where_weighted_draws_are_refused(
+    formula: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    found = rows(formula)
+
+    def refused(*words: Any) -> Any:
+        drawn = draw.draw(*words)
+        return replace(drawn, weighted=replace(drawn.weighted, why="k̂ is 0.9"))
+
+    monkeypatch.setattr(engine, "draw_groups", refused)
+    assert main(["fit", "t.csv", formula, "--fresh", "--quiet"]) == 0
+    assert "because k̂ is 0.9: chains are run instead" in capsys.readouterr().err
+    told = json.loads(Path("results/runs/t/fit.json").read_text(encoding="utf-8"))
+    assert told["how"].startswith("8 chains")
+    for row in told["coefficients"]:
+        assert row["mean"] == pytest.approx(found[row["coefficient"]]["mean"], abs=0.15 * row["sd"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_mode_without_digits_is_for_chains() -> None:
+    frame = pd.DataFrame({"y": [0, 1, 1, 0, 0, 1, 1, 0, 1], "g": [f"g{k // 3}" for k in range(9)]})
+    frame["x"] = np.random.default_rng(1).standard_normal(9)
+    assert fit(frame, "y ~ x + (1 + x | g)", model="logistic").summary().notna().all(axis=None)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A table's rows by group: the column of a group read, and the posterior with its effects integrated out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +15,8 @@ from flyrun.fitting.groups.terms_table import Factor, OfTerms, of_single_rows, s
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import quoted
 from flyrun.tables import pieces
-from flyrun.tables.columns import MOST_LEVELS, usable
+from flyrun.tables.columns import usable
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Column, Layout
 from flyrun.tables.new_rows import words
@@ -31,7 +30,7 @@ _MOST_PAIRS, _OF_A_GRID = 20_000_000, 10  # of levels, whose sums are held, and 
 class OfTable(CrossedPosterior):
     """Of a table's rows. names: of the groups, in order; target_sd: what effects are in units of; column: of
     the slope, if there is one; bars: as typed; second, second_names: of a crossed factor; order: (N,) the
-    table's rows, group by group.
+    table's rows, group by group. by_chains: the same posterior for chains, where weighted draws are refused.
     """
 
     bar: Bar = field(default_factory=lambda: Bar(("",)))
@@ -42,6 +41,7 @@ class OfTable(CrossedPosterior):
     second: Bar | None = None
     second_names: tuple[str, ...] = ()
     order: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    by_chains: Callable[[], OfTerms] = field(kw_only=True)
 
     def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Sds of effects, and their correlation, of draws x (..., P), on the columns' own scales.
@@ -137,9 +137,13 @@ def posterior_of(
     Raises ConfigError for what is not fitted.
     """
     factors = [_factor(table, layout, bar) for bar in bars]
-    if not integrated(posterior, factors):
+
+    def by_chains() -> OfTerms:
         rows = _unfolded(dataset, posterior.rows, slice(None))
         return terms_table.posterior_of(posterior, rows, layout, factors, typed)
+
+    if not integrated(posterior, factors):
+        return by_chains()
     *few, (bar, names, columns, code) = sorted(factors, key=_cost)
     column, second = (columns[0] if columns else None), (few[0] if few else None)
     order = np.argsort(code, kind="stable")
@@ -164,6 +168,7 @@ def posterior_of(
         second=second and second.bar,
         second_names=second.names if second else (),
         order=order,
+        by_chains=by_chains,
         of_scales=_priors(bar, typed, layout.target.sd, column),
         of_crossed=scales.USUAL if second is None else _priors(second.bar, typed, layout.target.sd),
     )
@@ -257,13 +262,3 @@ def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
     if len(levels) < 2:
         raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]}; leave the group out")
     return Factor(bar, tuple(map(str, levels)), tuple(by_name[slope] for slope in bar.slopes), code)
-
-
-def remedy(bar: Bar, groups: int, why: str) -> ConfigError:
-    """The refusal of draws that are not to be trusted."""
-    less = f"fit (1 | {quoted(bar.group)}) instead"
-    if bar.slope is None:
-        less = f"fit C({bar.group}), a coefficient each, instead"
-        if groups > MOST_LEVELS:
-            less = f"leave {bar.group} out, or join its {groups:,} levels into fewer"
-    return ConfigError(f"{bar}: weighted draws are not to be trusted, because {why}; {less}")

@@ -144,8 +144,6 @@ def posterior_of(
             f"{first}: {posterior.family.name} is not fitted with groups; leave {first} out, or "
             "make two classes of the target"
         )
-    if np.ndim(rows.trials) > 1:
-        raise ConfigError(f"{first}: censored targets are not fitted with groups; leave {first} out")
     built = [_term(factor, rows, layout, typed) for factor in factors]
     order = sorted(range(len(built)), key=lambda k: built[k].size)
     inner, most = sum(built[k].size for k in order[:-1]), sum(term.size for term in built)
