@@ -7,12 +7,14 @@ import numpy as np
 
 from flyrun.fitting import bars, priors, question, stored
 from flyrun.fitting.column_scales import to_sampled
-from flyrun.fitting.groups import grouped_table
+from flyrun.fitting.groups import grouped_table, stored_effects
+from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
 from flyrun.ground.errors import ConfigError, DataError
-from flyrun.ground.schema import build, listing
+from flyrun.ground.run_files import POSTERIOR
+from flyrun.ground.schema import build
 from flyrun.tables import loader
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class Finished(NamedTuple):
-    """A fit. x, (S, P), are draws; log_weight, (S,), the logs of their weights, −∞ of those of none.
+    """A fit. x, (S, P), are draws, where effects of groups are drawn too with these after them, (S, P + E).
+
+    log_weight, (S,): the logs of their weights, −∞ of those of none.
 
     order: (N,) which of the table's rows those of the posterior are, where they stand in another order.
     """
@@ -36,19 +40,15 @@ class Finished(NamedTuple):
     order: np.ndarray | None = None
 
 
-def read(folder: Path, **table: Any) -> Finished:
-    """Read a fit's table again; table: settings of it that differ, as where the file is now.
+def read(folder: Path, drawn: bool = False, **table: Any) -> Finished:
+    """Read a fit's table again; table: settings of it that differ, as where the file is now. drawn: take the
+    effects of groups that were drawn even where these are integrated out.
 
     Raises DataError where the table is not what it was.
     """
     about = stored.about(folder)
     settings, config = about["settings"], _table(folder, table)
     groups = tuple(bars.read(settings.get("groups", ())))
-    if len(groups) > 1 or (about["chains"] and groups):
-        raise ConfigError(
-            f"{folder}: was fitted with {listing(map(str, groups))}, and rows are left out only of one group "
-            "whose effects are integrated out; leave the others out of the formula"
-        )
     request = Request(
         str(config.path),
         str(config.target),
@@ -59,12 +59,16 @@ def read(folder: Path, **table: Any) -> Finished:
         groups=groups,
         formulas=settings.get("formulas", {}),
     )
-    again = question.of(request)
+    again = question.of(request, drawn or bool(about["chains"]) or len(groups) > 1)
     posterior, order = again.posterior, None
     if isinstance(posterior, grouped_table.OfTable):
         posterior.nodes, posterior.steps = about["groups"][0]["nodes"]
         order = posterior.order
-    x, log_weight = _draws(folder, posterior, again.layout)
+    if isinstance(posterior, OfTerms):
+        x = _with_effects(folder, about, posterior, again.layout)
+        log_weight = np.zeros(len(x))
+    else:
+        x, log_weight = _draws(folder, posterior, again.layout)
     if isinstance(posterior, grouped_table.OfTable) and not posterior.family.by_sums:
         weight = np.exp(log_weight - log_weight.max())
         posterior.settle(weight @ x / weight.sum())
@@ -103,10 +107,12 @@ def _table(folder: Path, table: dict[str, Any]) -> Table:
     return config
 
 
-def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
+def _draws(
+    folder: Path, posterior: Posterior, layout: Layout, weighted: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """The draws (S, P), as the posterior has them, and log weights (S,), 0 of even ones."""
     even, draws = stored.draws(folder)
-    if draws:
+    if draws and weighted:
         log_weight = draws["log_weight"]
         if "sign" in draws:
             log_weight = np.where(draws["sign"] > 0, log_weight, -np.inf)
@@ -114,7 +120,14 @@ def _draws(folder: Path, posterior: Posterior, layout: Layout) -> tuple[np.ndarr
         draws = {name: values.reshape(-1, *values.shape[2:]) for name, values in even.items()}
         log_weight = np.zeros(len(draws["beta"]))
     x = to_sampled(posterior, layout, draws)
-    if isinstance(posterior, grouped_table.OfTable):
+    if isinstance(posterior, (grouped_table.OfTable, OfTerms)):
         others = {prior["term"]: draws[prior["term"]].ravel() for prior in posterior.other_priors()}
         x = np.concatenate([x, posterior.h_of(others)], axis=1)
     return x, log_weight
+
+
+def _with_effects(folder: Path, about: dict[str, Any], posterior: OfTerms, layout: Layout) -> np.ndarray:
+    """Draws with effects of groups, (S, P + E)."""
+    effects = stored_effects.read(folder / POSTERIOR, about["settings"])
+    x, _ = _draws(folder, posterior, layout, weighted=False)
+    return np.concatenate([x[effects[0].draws], posterior.sampled(effects)], axis=1)

@@ -9,6 +9,7 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -16,17 +17,20 @@ from scipy.special import logsumexp
 from flyrun.families.censoring import SEEN
 from flyrun.fitting import finished
 from flyrun.fitting.finished import Finished
-from flyrun.fitting.groups import left_out
+from flyrun.fitting.groups import left_out, left_out_terms
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.ground.diagnostics.psis import HEAVY
 from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import listing
 
 _ALL_ROWS = 2_000  # up to which every row is smoothed
 _SAMPLED = 1_000  # rows of a taller table that are
 _MOST_DRAWS = 4_000
 _EVALUATIONS, _FEWEST_DRAWS = 100_000_000, 500  # of groups' rows, at nodes
 _NODES = 11
+_CAVITY_DRAWS = 100  # of effects, at least, whose predictors' spread is taken
 _BLOCK = 1 << 16
 
 
@@ -42,7 +46,8 @@ class Loo:
     share whose k̂ is above 0.7. rows: N.
     digest: of the targets, for comparing like with like. logs: (N,), of a fit of log(y) log y;
     log_digest: of log y, by which it is compared with a fit of y. of: whose
-    densities they are, where it is not the target's that was explained.
+    densities they are, where it is not the target's that was explained. by: the column whose groups of rows
+    are left out; then each, copies and rows are of groups.
     """
 
     elpd: float
@@ -56,12 +61,14 @@ class Loo:
     logs: np.ndarray | None = None
     log_digest: str = ""
     of: str = ""
+    by: str = ""
 
     def __str__(self) -> str:
         """In one line."""
         by = f", subsampling ± {self.subsampling:.2g}" if self.subsampling else ""
-        worst = f"; k̂ above {HEAVY:g} in {100 * self.bad:.2g} % of rows" if self.bad else ""
-        return f"elpd{self.of} {self.elpd:,.1f} ± {self.se:,.1f}{by}, {self.rows:,} rows{worst}"
+        what = f"groups of {self.by}" if self.by else "rows"
+        worst = f"; k̂ above {HEAVY:g} in {100 * self.bad:.2g} % of {what}" if self.bad else ""
+        return f"elpd{self.of} {self.elpd:,.1f} ± {self.se:,.1f}{by}, {self.rows:,} {what}{worst}"
 
     def of_target(self) -> "Loo":
         """Of a fit of log(y) that of y, whose density is that of log(y) over y."""
@@ -81,9 +88,7 @@ def loo(fit: Finished, seed: int = 0) -> Loo:
     n = len(posterior.rows)
     x, log_weight = _thinned(fit, rng)
     copies = posterior.rows.whole("weights")
-    trials = posterior.rows.trials
-    seen = 1.0 * (trials[:, 0] == SEEN) if np.ndim(trials) > 1 else np.ones(n)
-    level = -seen * math.log(fit.layout.target.sd)  # densities are of the target in its own units
+    level = -seen(fit) * math.log(fit.layout.target.sd)  # densities are of the target in its own units
     if n <= _ALL_ROWS:
         each, k_hat = smoothed(fit, np.arange(n), x, log_weight)
         return _told(fit, each + level, copies, 0.0, k_hat)
@@ -96,19 +101,56 @@ def loo(fit: Finished, seed: int = 0) -> Loo:
     return _told(fit, shifted + level, copies, error, k_hat)
 
 
-def _told(fit: Finished, each: np.ndarray, copies: np.ndarray, error: float, k_hat: np.ndarray) -> Loo:
+def seen(fit: Finished) -> np.ndarray:
+    """(N,) 1 of rows whose target was seen, 0 of those it was censored of."""
+    trials = fit.posterior.rows.trials
+    return 1.0 * (trials[:, 0] == SEEN) if np.ndim(trials) > 1 else np.ones(len(fit.posterior.rows))
+
+
+def by_group(fit: Finished, by: str) -> Loo:
+    """The expected log predictive density of a fit by leaving out one group of rows at a time.
+
+    It is of all rows of a new group together, by a fit whose effects were drawn.
+
+    by: a column of the fit's groups, or several as in clinic:ward. Raises ConfigError for another.
+    """
+    posterior = fit.posterior
+    known = posterior.factors if isinstance(posterior, OfTerms) else ()
+    codes = {name: code for factor in known for name, code in factor.nesting()}
+    if by not in codes or not isinstance(posterior, OfTerms):
+        there = f"take {listing(codes, 'or')}" if codes else "(1 | COLUMN) in its formula makes groups"
+        raise ConfigError(f"{by}: has no effects in this fit; {there}")
+    code = codes[by]
+    value = np.stack([*left_out_terms.of_groups(posterior, code, fit.x)])
+    each, k_hat = _without(value, fit.log_weight)
+    copies = posterior.rows.whole("weights")
+    each = each - np.bincount(code, copies * seen(fit)) * math.log(fit.layout.target.sd)
+    return replace(_told(fit, each, np.ones(len(each)), 0.0, k_hat, code), by=by)
+
+
+def _told(
+    fit: Finished,
+    each: np.ndarray,
+    copies: np.ndarray,
+    error: float,
+    k_hat: np.ndarray,
+    groups: np.ndarray | None = None,
+) -> Loo:
+    """groups: (N,) of each row, where these are left out, and each is of these."""
     if fit.order is not None:
         each, copies = (_in_order(values, fit.order) for values in (each, copies))
     data, layout = fit.dataset, fit.layout
     targets = data.target * layout.target.sd + layout.target.mean  # in the target's own units
     unseen = data.unseen.values()
-    digest = _digest(targets, copies, *unseen)
+    beside = [fit.posterior.rows.whole("weights"), groups] if groups is not None else [copies]
+    digest = _digest(targets, *beside, *unseen)
     bad = float(np.mean(k_hat > HEAVY))
     made = Loo(float(copies @ each), _se(each, copies), float(error), each, copies, bad, len(each), digest)
     if layout.log_target:
-        return made if unseen else replace(made, logs=targets, log_digest=digest)
+        logs = targets if groups is None else np.bincount(groups, beside[0] * targets)
+        return made if unseen else replace(made, logs=logs, log_digest=digest)
     if not layout.domain.classes and not unseen and (targets > 0.0).all():
-        return replace(made, log_digest=_digest(np.log(targets), copies))
+        return replace(made, log_digest=_digest(np.log(targets), *beside))
     return made
 
 
@@ -131,6 +173,9 @@ def _thinned(fit: Finished, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
         rows = min(len(posterior.rows), _SAMPLED * len(posterior.rows) // posterior.groups)
         cost = rows * (1 if posterior.family.by_sums else left_out.nodes(posterior) ** posterior.effects)
         most = int(np.clip(_EVALUATIONS // cost, _FEWEST_DRAWS, _MOST_DRAWS))
+    elif isinstance(posterior, OfTerms):
+        cost = min(len(posterior.rows), _SAMPLED) * left_out_terms.evaluations(posterior)
+        most = int(np.clip(_EVALUATIONS // cost, _FEWEST_DRAWS, _MOST_DRAWS))
     if len(fit.x) <= most:
         return fit.x, fit.log_weight
     kept = np.sort(rng.choice(len(fit.x), most, replace=False))
@@ -142,6 +187,8 @@ def pointwise(fit: Finished, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
     posterior = fit.posterior
     if isinstance(posterior, GroupedPosterior):
         return left_out.log_density(posterior, rows, x)
+    if isinstance(posterior, OfTerms):
+        return left_out_terms.log_density(posterior, rows, x)
     taken = posterior.rows.take(rows)
     values = _values(fit, taken, posterior.predictors(taken, x))
     posterior.queries += values.size
@@ -152,18 +199,22 @@ def smoothed(
     fit: Finished, rows: np.ndarray, x: np.ndarray, log_weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """log p(y_i | all others) of these rows and k̂ of each, (n,), by Pareto-smoothed weights."""
-    from arviz_stats.base import array_stats  # late: a second
-
     there = np.isfinite(log_weight)
     x, log_weight = x[there], log_weight[there]
     each, k_hat = np.empty(len(rows)), np.empty(len(rows))
     step = max(1, _BLOCK * 64 // len(x))
     for first in range(0, len(rows), step):
         part = slice(first, first + step)
-        value = pointwise(fit, rows[part], x)
-        smooth, k_hat[part] = array_stats.psislw(value - log_weight, axis=-1)  # of minus these
-        each[part] = logsumexp(smooth + value, axis=1) - logsumexp(smooth, axis=1)
+        each[part], k_hat[part] = _without(pointwise(fit, rows[part], x), log_weight)
     return each, k_hat
+
+
+def _without(value: np.ndarray, log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log p(what is left out | all else), and k̂, (n,), of its log densities (n, S) at draws."""
+    from arviz_stats.base import array_stats  # late: a second
+
+    smooth, k_hat = array_stats.psislw(value - log_weight, axis=-1)  # of minus these
+    return logsumexp(smooth + value, axis=1) - logsumexp(smooth, axis=1), k_hat
 
 
 def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
@@ -186,10 +237,15 @@ def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray
     for block in posterior.blocks(_BLOCK):
         rows = posterior.rows.take(block)
         p = [value[:, 0] if value.ndim > 1 else value for value in posterior.predictors(rows, centre[None])]
+        if isinstance(posterior, OfTerms):  # of draws of even weight
+            which = np.arange(block.start, block.start + len(rows))
+            eta = left_out_terms.predictors(posterior, which, x[:: max(1, len(x) // _CAVITY_DRAWS)])[0]
+            p[0], spread = eta.mean(axis=1), eta.var(axis=1)
+        elif single:
+            spread = ((rows.features @ covariance) * rows.features).sum(axis=1)
         with np.errstate(all="ignore"):
             slopes, curvatures = posterior.family.derivatives(rows.target, rows.trials, p)
         if single:
-            spread = ((rows.features @ covariance) * rows.features).sum(axis=1)
             inner = spread / np.maximum(1.0 - spread * curvatures[0][0], 0.1)
             at = (p[0] - inner * slopes[0])[:, None] + np.sqrt(inner)[:, None] * nodes
             others = [value[:, None] if len(value) == len(at) else value for value in p[1:]]
@@ -263,7 +319,15 @@ def _se(each: np.ndarray, copies: np.ndarray) -> float:
     return math.sqrt(copies @ (each - copies @ each / total) ** 2)
 
 
-def compare(a: Path, b: Path) -> tuple[Loo, Loo, Difference]:
+def of(folder: Path, by: str | None = None, **table: Any) -> Loo:
+    """Of a fit's folder: by row, or by groups of a column. table and errors: as of `finished.read` and
+    `by_group`."""
+    if by is None:
+        return loo(finished.read(folder, **table))
+    return by_group(finished.read(folder, drawn=True, **table), by)
+
+
+def compare(a: Path, b: Path, by: str | None = None) -> tuple[Loo, Loo, Difference]:
     """Two finished fits, and the difference. Raises ConfigError where they are not of the same rows."""
-    first, other = of_one_target(*(loo(finished.read(folder)) for folder in (a, b)))
+    first, other = of_one_target(*(of(folder, by) for folder in (a, b)))
     return first, other, difference(first, other)

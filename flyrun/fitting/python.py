@@ -214,15 +214,18 @@ class Fit:
             with _named(self._data) as name:
                 yield finished.rows(self.folder, path=name)
 
-    def loo(self) -> loo.Loo:
+    def loo(self, by: str | None = None) -> loo.Loo:
         """How well the fit foretells each row from all others: elpd, its standard error, by row.
 
-        Reads the table again. Raises DataError where it is not there, or not as it was.
+        by: leave out a group of rows at a time, as "clinic", and foretell them together as a new one's; a
+        column of the fit's groups.
+        Reads the table again. Raises DataError where it is not there, or not as it was, ConfigError for a
+        column without effects.
         """
         if isinstance(self._data, (str, Path)) or self._data is None:
-            return loo.loo(finished.read(self.folder))
+            return loo.of(self.folder, by)
         with _named(self._data) as name:
-            return loo.loo(finished.read(self.folder, path=name))
+            return loo.of(self.folder, by, path=name)
 
     @property
     def priors(self) -> "pd.DataFrame":

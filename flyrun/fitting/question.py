@@ -50,15 +50,18 @@ class Question:
         return table_of_priors(self.request, self.layout, self.posterior)
 
 
-def of(request: Request) -> Question:
-    """The question of a request for one table. Raises DataError or ConfigError in one line."""
+def of(request: Request, chains: bool = False) -> Question:
+    """The question of a request for one table. chains: have effects of groups drawn in any case.
+
+    Raises DataError or ConfigError in one line.
+    """
     table, dataset, layout, posterior, chosen = _ungrouped(request)
     if request.exp:
         ratios.name_of(posterior.family.link, layout.target.name, layout.log_target)
     if request.groups:
         with loader.unchanged(table):
             posterior = grouped_table.posterior_of(
-                table, dataset, layout, posterior, request.groups, chosen.groups
+                table, dataset, layout, posterior, request.groups, chosen.groups, chains
             )
     return Question(
         request, table, layout, posterior, lines.of_table(table, dataset, layout, posterior), dataset

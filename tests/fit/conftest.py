@@ -18,4 +18,4 @@ def beside(monkeypatch):
 @pytest.fixture
 def no_figures(monkeypatch):
     """Reports have tables alone: matplotlib takes a second to begin, and a second a report."""
-    monkeypatch.setattr("flyrun.ground.page.figures._drawn", lambda plot, path: ("", []))
+    monkeypatch.setattr("flyrun.ground.page.figures._drawn", lambda plot, path, pdf: ("", []))

@@ -24,9 +24,12 @@ def run(given: argparse.Namespace) -> int:
     if fits := _fits(given):
         from flyrun.fitting.loo import compare as compare_fits  # late: NumPy
 
-        for name, line in zip((given.a, given.b, ""), compare_fits(*fits), strict=True):
+        lines = compare_fits(fits[0], fits[1], given.by)
+        for name, line in zip((given.a, given.b, ""), lines, strict=True):
             print(f"{name}: {line}" if name else line)
         return 0
+    if given.by is not None:
+        raise ConfigError("compare: --by is for two fits with groups; name two, or drop --by")
     from flyrun.experiments.compare.compare import compare  # late
     from flyrun.experiments.compare.sides import Side, at_commit, read  # late
     from flyrun.ground.page.render import screen  # late, as below: help and Tab need no pandas
@@ -146,6 +149,7 @@ VERB.takes(
     metavar="NAME",
     help="whose commit that is (default: the one package that the run's methods are from, else flyrun)",
 )
+VERB.takes("--by", metavar="COLUMN", help="of two fits leave out a group of rows of this column at a time")
 VERB.takes("--workers", metavar="N", type=whole(1), help="processes for --against (default: one per core)")
 VERB.takes("--all", action="store_true", help="list what is the same or identical, too")
 VERB.takes(

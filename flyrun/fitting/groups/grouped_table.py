@@ -131,8 +131,10 @@ def posterior_of(
     posterior: Posterior,
     bars: tuple[Bar, ...],
     typed: Mapping[str, Typed],
+    chains: bool = False,
 ) -> OfTable | OfTerms:
-    """The posterior of grouped rows. typed: priors of what `terms` names, in the table's units.
+    """The posterior of grouped rows. typed: priors of what `terms` names, in the table's units; chains: have
+    effects drawn where they could be integrated out, too.
 
     Raises ConfigError for what is not fitted.
     """
@@ -142,7 +144,7 @@ def posterior_of(
         rows = _unfolded(dataset, posterior.rows, slice(None))
         return terms_table.posterior_of(posterior, rows, layout, factors, typed)
 
-    if not integrated(posterior, factors):
+    if chains or not integrated(posterior, factors):
         return by_chains()
     *few, (bar, names, columns, code) = sorted(factors, key=_cost)
     column, second = (columns[0] if columns else None), (few[0] if few else None)

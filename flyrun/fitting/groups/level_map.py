@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+_SURE = 1.0 - 1e-15  # of a partial correlation read again, at most
+
 
 class Triangle(NamedTuple):
     """T of h. partial: partial correlations; left: what is left of a row's sd at each, (q, q, C)."""
@@ -33,6 +35,18 @@ def triangle(h: np.ndarray, q: int) -> Triangle:
     diagonal = np.arange(q)
     t[diagonal, diagonal] = sd * left[diagonal, diagonal]
     return Triangle(t, partial, left)
+
+
+def of_triangle(t: np.ndarray, correlated: bool) -> np.ndarray:
+    """h (S, n) of T (S, q, q), lower."""
+    sd = np.sqrt((t * t).sum(axis=2))
+    parts, left = [np.log(sd)], np.ones(t.shape[:2])
+    partial = np.zeros(t.shape)
+    for k in range(t.shape[1] - 1):
+        partial[:, :, k] = (t[:, :, k] / (sd * left)).clip(-_SURE, _SURE)
+        left = left * np.sqrt(1.0 - partial[:, :, k] ** 2)
+    rows, columns = np.tril_indices(t.shape[1], -1)
+    return np.concatenate([*parts, np.arctanh(partial[:, rows, columns])] if correlated else parts, axis=1)
 
 
 def triangle_slopes(its: Triangle, h: np.ndarray, slopes: np.ndarray) -> np.ndarray:

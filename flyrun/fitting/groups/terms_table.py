@@ -1,6 +1,6 @@
 """Any terms of groups of a table: their posterior by chains, told on the columns' scales."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +41,14 @@ class Factor(NamedTuple):
         if self.centred:
             change[0, 1:] = [-column.mean / column.sd for column in self.columns]
         return target_sd * change
+
+    def nesting(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The first of its columns, the first two and so on, joined, with each row's group of them, (N,)."""
+        parts = [name.split(":") for name in self.names]
+        for k in range(1, len(self.bar.columns) + 1):
+            groups = [":".join(part[:k]) if len(self.bar.columns) > 1 else name
+                      for part, name in zip(parts, self.names, strict=True)]  # fmt: skip
+            yield ":".join(self.bar.columns[:k]), np.unique(groups, return_inverse=True)[1][self.code]
 
 
 @dataclass
@@ -111,6 +119,24 @@ class OfTerms(TermsPosterior):
             rows, triangle = np.bincount(factor.code), stored_effects.triangle(factor.bar, numbers)
             drawn.append(stored_effects.Effects(factor.bar, factor.names, rows, draws, values, triangle))
         return tuple(drawn)
+
+    def h_of(self, stored: dict[str, np.ndarray]) -> np.ndarray:
+        """h (S, m) of all terms by what `others` tells, (S,) each by name."""
+        parts = [np.empty((0, 0))] * len(self.terms)
+        for factor, place in zip(self.factors, self.order, strict=True):
+            t = np.linalg.solve(factor.own(self.target_sd), stored_effects.triangle(factor.bar, stored))
+            lower = np.linalg.qr(t.transpose(0, 2, 1))[1].transpose(0, 2, 1)
+            lower = lower * np.where(np.einsum("sii->si", lower) < 0.0, -1.0, 1.0)[:, None]
+            parts[place] = level_map.of_triangle(lower, self.terms[place].correlated)
+        return np.concatenate(parts, axis=1)
+
+    def sampled(self, effects: Sequence[stored_effects.Effects]) -> np.ndarray:
+        """Effects as they were sampled, (S, E), of those of each factor per unit of columns."""
+        u = np.empty((len(effects[0].draws), self.n_effects))
+        for factor, place, its in zip(self.factors, self.order, effects, strict=True):
+            back = np.linalg.inv(factor.own(self.target_sd))
+            u[:, self.effects[place]] = np.einsum("ij,gsj->sgi", back, its.values).reshape(len(u), -1)
+        return u
 
 
 def sizes(bar: Bar, rows: np.ndarray) -> str:
