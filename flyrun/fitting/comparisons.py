@@ -19,15 +19,21 @@ _STEP = 1e-4  # of a column's range, of a derivative: its error is of the order 
 
 @np.errstate(all="ignore")  # of numbers that are too large for one
 def differences(
-    folder: Path, rows: pd.DataFrame, column: str, interval: float = 0.94, kind: str = "mean"
+    folder: Path,
+    rows: pd.DataFrame,
+    column: str,
+    interval: float = 0.94,
+    kind: str = "mean",
+    groups: str = "known",
 ) -> pd.DataFrame:
     """Of a category each level against the reference, of a number one more against what each row has.
 
     rows: of the fit's table, or any.  kind: "mean", of the expected target, of successes among a row's trials
-    their number, or "chance" of success in one trial.  The table's index is named by what changes.
-    Raises ConfigError for a column that explains nothing.
+    their number, or "chance" of success in one trial.  groups: "known", the rows' own, "draw", new ones in
+    their place, or "zero", without effects.  The table's index is named by what changes.
+    Raises ConfigError for a column that explains nothing, or another choice of groups.
     """
-    fit = stored.fitted(folder)
+    fit = stored.fitted(folder).with_groups(groups)
     predict.refuse_kind(fit, kind, KINDS)
     about = _column(fit, column)
     if about.levels is None:
@@ -49,12 +55,13 @@ def derivatives(
     by: str | None = None,
     interval: float = 0.94,
     kind: str = "mean",
+    groups: str = "known",
 ) -> pd.DataFrame:
     """The slope by a number's column, of all rows or of those of each level of the category `by`.
 
-    rows, kind and errors: as of `differences`.
+    rows, kind, groups and errors: as of `differences`.
     """
-    fit = stored.fitted(folder)
+    fit = stored.fitted(folder).with_groups(groups)
     predict.refuse_kind(fit, kind, KINDS)
     about = _column(fit, column)
     if about.levels is not None:

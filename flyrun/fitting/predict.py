@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun.families.family import Family
-from flyrun.fitting.groups.stored_effects import NEW_GROUPS, Effects
+from flyrun.fitting.groups.stored_effects import NEW_GROUPS, PARTS, Effects
 from flyrun.fitting.parameters import by_weights
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.numerics.special import sigmoid
@@ -74,6 +75,18 @@ class Fitted:
         effects = tuple(replace(factor, new=groups, seed=seed) for factor in self.effects)
         return replace(self, effects=effects)
 
+    def with_groups(self, groups: str) -> Fitted:
+        """Rows' groups as they are known, or each as a new one whose effect is drawn or zero.
+
+        Raises ConfigError for another choice.
+        """
+        if groups == "known":
+            return self
+        if groups not in NEW_GROUPS[1:]:
+            raise ConfigError(f"groups={groups!r}: must be {listing(('known', *NEW_GROUPS[1:]), 'or')}")
+        nobody = {"levels": (), "new": groups}
+        return replace(self, effects=tuple(replace(factor, **nobody) for factor in self.effects))
+
     @property
     def needed(self) -> list[str]:
         """Columns that rows of new tables must have."""
@@ -128,8 +141,8 @@ def predictions(
     successes among a row's trials; of log(y) where that is the target), "chance", of success in one trial, or
     "response", of new targets drawn with this seed.  draws: use so many of the fit's; by default all.
     new_groups: "refuse" levels of groups that the fit has not seen, "draw" an effect of each, or take "zero".
-    Columns mean, sd, low, high; of several classes mean[LEVEL] and so on.  Raises DataError for rows that do
-    not fit.
+    Columns mean, sd, low, high; of several classes mean[LEVEL] and so on; of a fit with groups attrs["error"]
+    is the largest standard error of a mean.  Raises DataError for rows that do not fit.
     """
     fit = fit.thinned(draws).with_new(new_groups, seed)
     rows = checked_rows(fit, frame)
@@ -187,11 +200,19 @@ def predicted(
 ) -> pd.DataFrame:
     """`predictions` of checked rows, of which the first is the table's row number `first`."""
     refuse_kind(fit, kind)
-    blocks = [np.stack(summary(draws, interval), axis=-1) for draws in _drawn(fit, rows, kind, seed, first)]
+    blocks, error = list[np.ndarray](), 0.0
+    for draws in _drawn(fit, rows, kind, seed, first):
+        blocks.append(np.stack(summary(draws, interval), axis=-1))
+        if fit.effects and len(draws) >= 2 * PARTS:
+            parts = [draws[part::PARTS].mean(axis=0) for part in range(PARTS)]
+            error = max(error, float(np.std(parts, axis=0, ddof=1).max()) / math.sqrt(PARTS))
     labels = [f"[{level}]" for level in fit.levels] or [""]
     names = [f"{key}{label}" for label in labels for key in ("mean", "sd", "low", "high")]
     values = np.concatenate(blocks) if blocks else np.empty((0, len(labels), 4))
-    return pd.DataFrame(values.reshape(len(rows), -1), rows.index, names)
+    table = pd.DataFrame(values.reshape(len(rows), -1), rows.index, names)
+    if error > 0.0:
+        table.attrs["error"] = error
+    return table
 
 
 @np.errstate(all="ignore")

@@ -183,27 +183,34 @@ class Fit:
         tables, names = [factor.table() for factor in effects], [factor.bar.group for factor in effects]
         return tables[0] if len(tables) == 1 else pd.concat(tables, keys=names)
 
-    def comparisons(self, column: str, interval: float = 0.94, kind: str = "mean") -> "pd.DataFrame":
+    def comparisons(
+        self, column: str, interval: float = 0.94, kind: str = "mean", groups: str = "known"
+    ) -> "pd.DataFrame":
         """By how much the expected target changes with a column, averaged over the fit's rows.
 
         Of a category each level against the reference, of a number one more against what each row has. Of
         several classes the chance of each. Mean, sd and the ends of the interval, over draws. kind: of
         successes among trials "mean" is of their number, "chance" of success in one trial; the index's name
-        says which.
+        says which. groups: "known", the rows' own, "draw", new ones in their place, or "zero", no effects.
         Raises ConfigError for a column that explains nothing, DataError where the table has changed.
         """
         with self._rows() as rows:
-            return _warned(comparisons.differences(self.folder, rows, column, interval, kind))
+            return _warned(comparisons.differences(self.folder, rows, column, interval, kind, groups))
 
     def slopes(
-        self, column: str, by: str | None = None, interval: float = 0.94, kind: str = "mean"
+        self,
+        column: str,
+        by: str | None = None,
+        interval: float = 0.94,
+        kind: str = "mean",
+        groups: str = "known",
     ) -> "pd.DataFrame":
         """The derivative of the expected target by a number's column, averaged over rows; by: of each level.
 
         Columns and errors: as `comparisons`.
         """
         with self._rows() as rows:
-            return _warned(comparisons.derivatives(self.folder, rows, column, by, interval, kind))
+            return _warned(comparisons.derivatives(self.folder, rows, column, by, interval, kind, groups))
 
     @contextlib.contextmanager
     def _rows(self) -> "Iterator[pd.DataFrame]":

@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
 from flyrun.fitting import mode, predict, stored
-from flyrun.fitting.groups import effects, hull, left_out, scales
+from flyrun.fitting.groups import effects, hull, left_out, scales, stored_effects
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.python import Fit, fit
-from flyrun.ground.errors import DataError
+from flyrun.ground.errors import ConfigError, DataError
 from tests.fit.test_groups import NAMES, grouped
 
 SIZES = [1, 3, 40, 9]
@@ -186,6 +186,64 @@ def test_new_groups_are_refused_drawn_or_zero(fits: dict[str, Fit]) -> None:
     away = two[:, 0] - none[:, 0]
     assert 1.5 < away.std() < 7.0  # as groups differ where x is 50
     assert drawn["sd"].iloc[0] > 2.0 * drawn["sd"].iloc[1]
+
+
+def test_means_of_new_groups_are_near_the_integral_over_their_effects(
+    fits: dict[str, Fit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By quadrature over the effect of each draw; with effects drawn one by one they are far."""
+    fit, new = fits["ill"], table(1).assign(clinic="99")
+    one = stored.fitted(fit.folder)
+    sds = one.effects[0].triangle[:, 0, 0]
+    t, weights = np.polynomial.hermite_e.hermegauss(80)
+    (eta,) = of_predictor(one.with_new("zero", 0), new)
+    right = (weights / weights.sum() @ (1.0 / (1.0 + np.exp(-(eta[:, None] + sds[:, None] * t)))).T).mean()
+
+    def away() -> tuple[float, float]:
+        found = [fit.predict(new, new_groups="draw", seed=seed) for seed in range(20)]
+        off = np.array([each["mean"].iloc[0] for each in found]) - right
+        return float(np.sqrt((off**2).mean())), float(np.mean([each.attrs["error"] for each in found]))
+
+    off, told = away()
+    assert 0.5 * off < told < 0.006
+    assert off < 0.003
+    monkeypatch.setattr(stored_effects, "stratified", lambda order, rng: rng.standard_normal(len(order)))
+    assert away()[0] > 0.004
+
+
+def of_predictor(one: predict.Fitted, rows: pd.DataFrame) -> list[np.ndarray]:
+    """η of each row, (S,)."""
+    return list(predict._predictor(one, predict.checked_rows(one, rows)).T)
+
+
+def test_stratified_variables_are_normal_and_independent_of_each_other() -> None:
+    rng = np.random.default_rng(0)
+    order = np.argsort(rng.random(1_000))
+    several = np.stack([stored_effects.stratified(order, rng) for _ in range(60)])
+    assert kstest(several.ravel(), "norm").pvalue > 0.01
+    assert np.abs(several.mean(axis=1)).max() < 0.02  # of independent ones up to 0.1
+    correlations = np.corrcoef(several)[np.tril_indices(60, -1)] * np.sqrt(1_000)
+    assert kstest(correlations, "norm").pvalue > 0.01
+    fourth = (several[::2] ** 2 * several[1::2] ** 2).mean()
+    assert fourth == pytest.approx(1.0, abs=0.05)
+
+
+def test_comparisons_take_the_rows_groups_as_new_ones(fits: dict[str, Fit]) -> None:
+    fit = fits["ill"]
+    found = {groups: fit.comparisons("x", groups=groups).iloc[0] for groups in ("known", "draw", "zero")}
+    one, data = stored.fitted(fit.folder), table()
+    (beta,) = {column.name: k for k, column in enumerate(one.layout.features) if column.name == "x"}.values()
+    eta = one.beta[:, -1:] + one.beta[:, beta, None] * data["x"].to_numpy()
+    more = 1.0 / (1.0 + np.exp(-eta - one.beta[:, beta, None])) - 1.0 / (1.0 + np.exp(-eta))
+    assert found["zero"]["mean"] == pytest.approx(more.mean(), rel=1e-9)
+    t, weights = np.polynomial.hermite_e.hermegauss(30)
+    away = one.effects[0].triangle[:, 0, :1, None] * t
+    both = [1.0 / (1.0 + np.exp(-(eta + by)[..., None] - away)) for by in (0.0, one.beta[:, beta, None])]
+    right = ((both[1] - both[0]) @ (weights / weights.sum())).mean()
+    assert found["draw"]["mean"] == pytest.approx(right, abs=0.02 * right)
+    assert abs(found["zero"]["mean"] - right) > 0.03 * right
+    with pytest.raises(ConfigError, match="groups='none': must be known, draw or zero"):
+        fit.slopes("x", groups="none")
 
 
 def test_groups_are_told_with_their_shrinkage(fits: dict[str, Fit]) -> None:

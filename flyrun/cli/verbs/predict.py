@@ -21,6 +21,8 @@ def run(given: argparse.Namespace) -> int:
     table = predict.predicted(fit, rows, given.kind, given.interval / 100.0, given.seed)
     if note := predict.overflow(table):
         print_error(f"note: row {note}")
+    if error := table.attrs.get("error"):
+        print_error(f"note: means over {len(fit.beta):,} draws err by {error:.2g} at most, by standard error")
     text = table.to_csv(index_label="row", float_format="%.6g", lineterminator="\n")
     if given.out is None:
         sys.stdout.write(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from flyrun.fitting import bars
 from flyrun.fitting.bars import Bar
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 STORED = "groups"  # of the file of draws
 NEW_GROUPS = ("refuse", "draw", "zero")
+PARTS = 8  # of draws, in each of which new effects are spread evenly
 _SHOWN = 10  # levels that a report shows
 INTERVAL = (0.03, 0.97)
 #: of groups.csv: a level's effect in a row, low and high the ends of its 94 % interval
@@ -80,6 +82,11 @@ class Effects:
         return np.ascontiguousarray(np.transpose(total))
 
     @cached_property
+    def _order(self) -> np.ndarray:
+        """Draws, (S,), by the sd of the first effect."""
+        return np.argsort(self.triangle[:, 0, 0], kind="stable")
+
+    @cached_property
     def _places(self) -> dict[str, int]:
         return {level: k for k, level in enumerate(self.levels)}
 
@@ -90,9 +97,9 @@ class Effects:
         if self.new == "draw":  # by the level's name: the same in whatever table and place it stands
             label = f"{self.bar.group} {name}".encode()
             number = int.from_bytes(hashlib.sha256(label).digest()[:8], "big")
-            shape = len(effects), max(2, len(self.names))  # two at least, as of fits before
-            z = np.random.default_rng([self.seed, number]).standard_normal(shape)
-            effects = np.einsum("sik,sk->si", self.triangle, z[:, : len(self.names)])
+            rng = np.random.default_rng([self.seed, number])
+            z = np.stack([stratified(self._order, rng) for _ in self.names], axis=-1)
+            effects = np.einsum("sik,sk->si", self.triangle, z)
         return effects
 
     def stored(self) -> tuple[dict, dict]:
@@ -151,6 +158,26 @@ class Effects:
         whole = pd.concat(parts, keys=self.names, names=["effect"]).swaplevel()
         places = np.arange(len(whole)).reshape(len(self.names), -1).T.ravel()  # level by level
         return whole.iloc[places]
+
+
+def stratified(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """N(0, 1) variables, (S,), one a draw, spread evenly over draws.
+
+    They are over the n draws of each of PARTS parts, and over each stretch of about √n of these in this order.
+    Independent of another call's but for that. Parts are every PARTS-th draw: their means differ by a mean's
+    error.
+    """
+    z = np.empty(len(order))
+    for part in range(PARTS):
+        some = order[order % PARTS == part]
+        length = max(1, int(np.sqrt(len(some))))
+        stretches = -(-len(some) // length)
+        shape = (stretches, length)
+        place = rng.random(shape).argsort(axis=1)
+        within = np.take_along_axis(rng.random(shape).argsort(axis=0), place, axis=1) + rng.random(shape)
+        u = (place + within / stretches) / length
+        z[some] = ndtri(u.ravel()[: len(some)].clip(1e-16, 1.0 - 1e-16))
+    return z
 
 
 def sd_names(bar: Bar) -> list[str]:
