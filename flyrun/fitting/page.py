@@ -37,7 +37,8 @@ def build(
     """
     fit, info = stored.about(folder), read_run(folder)
     rows = fit["coefficients"]
-    frame = pd.DataFrame(rows, columns=_columns(rows), dtype=object)
+    every = [*rows, *fit.get("explained", ())]
+    frame = pd.DataFrame(every, columns=_columns(rows), dtype=object)
     with files.writing(folder):
         plots = page_figures.of(fit, info["title"])
         drawn, left_out, _ = figures.drawn(plots, folder / "figures", each, pdf)
@@ -65,6 +66,8 @@ def views(fit: Fit) -> list[View]:
         table(f"Coefficients of {name}" if name else "Coefficients", _COEFFICIENT, _SHOWN, own)
         for name, own in classes.items()
     ]
+    if fit.get("explained"):
+        tables.append(table("Variance explained", _COEFFICIENT, _COLUMNS[:4], fit["explained"]))
     for one in fit.get("groups", ()):
         shown = _EFFECTS if len(one["effects"]) > 1 else _EFFECTS[1:]
         tables.append(table(f"Effects of {one['group']}", _LEVEL, shown, one["rows"]))
@@ -119,7 +122,10 @@ figure, so that columns compare.
 differ{% else %}each group differs{% endif %} from what the coefficients say; sd({{ one.group }}) is the sd
 of groups' true effects.
 {% endfor %}{% if groups %} shrinkage: an effect's posterior variance over that of groups: near 0 a group's
-own rows decide, near 1 what all groups say.
+own rows decide, near 1 what all groups say. share: of the linear predictor's variance over rows, with new
+groups in the place of these. icc: of the variance that columns leave, noise with it, {% if regression
+%}of the target{% else %}of the latent number{% endif %}: the correlation of two rows of a group. R2: of the
+expected target's variance over rows to that and the noise's (Gelman et al. 2019).
 {% endif %}{% if ratio %} {{ ratio }}: e to the coefficient, its median and 94 % interval.
 {% endif %}{% if chains %} ESS: effective draws of all chains (rank-normalised bulk, and the smaller of
 the 5 % and 95 % tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
@@ -148,7 +154,12 @@ def _legend(fit: Fit) -> list[str]:
         "per": effect_per(fit),
     }
     return words.lines(
-        _LEGEND, unit=UNITS[fit["link"]], regression=fit["link"] == "identity", chains=fit["chains"], **more
+        _LEGEND,
+        unit=UNITS[fit["link"]],
+        regression=fit["link"] == "identity",
+        link=fit["link"],
+        chains=fit["chains"],
+        **more,
     )
 
 

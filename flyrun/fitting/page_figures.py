@@ -9,6 +9,7 @@ import numpy as np
 from flyrun.families import domains
 from flyrun.ground.page.colours import PALETTE
 from flyrun.ground.page.figures import INK, axes, grid
+from flyrun.tables.layout import INTERCEPT
 
 #: what coefficients add up to, by the scale on which they do
 UNITS = {
@@ -22,6 +23,7 @@ UNITS = {
 }
 _MOST = 40  # coefficients that are drawn
 _MOST_CLASSES = 6
+_LONG = 32  # letters of a name on an axis
 
 
 def of(fit: dict[str, Any], title: str) -> dict[str, partial]:
@@ -29,7 +31,9 @@ def of(fit: dict[str, Any], title: str) -> dict[str, partial]:
     plots: dict[str, Callable] = {
         "coefficients": intervals, "distribution": distribution, "calibration": calibration
     }  # fmt: skip
-    return {name: partial(plot, fit, title) for name, plot in plots.items()}
+    whole = {name: partial(plot, fit, title) for name, plot in plots.items()}
+    factors = enumerate(fit.get("groups", ()), start=1)
+    return whole | {f"effects_{k}": partial(effects, fit, title, one) for k, one in factors if "drawn" in one}
 
 
 def effect_per(fit: dict[str, Any]) -> str:
@@ -65,9 +69,7 @@ def intervals(fit: dict[str, Any], title: str) -> Any:
         axis.hlines(place, low, high, color=colour, linewidth=1.4)
         axis.plot(mean, place, "o", color=colour, markersize=3.5, label=str(one))
     axis.axvline(0.0, color=INK, linewidth=0.7)
-    # of long names both ends, for levels of one column differ in the last
-    short = [name if len(name) <= 32 else f"{name[:16]}…{name[-15:]}" for name in shown]
-    axis.set_yticks(np.arange(len(shown)), short, parse_math=False)
+    axis.set_yticks(np.arange(len(shown)), [_short(name) for name in shown], parse_math=False)
     axis.set_ylim(len(shown) - 0.4, -0.6)
     layout, link = fit["layout"], fit["link"]
     per = effect_per(fit)
@@ -78,6 +80,50 @@ def intervals(fit: dict[str, Any], title: str) -> Any:
     if len(classes) > 1:
         axis.legend(title=f"against {layout['target']['levels'][0]}", loc="best")
     return figure
+
+
+def effects(fit: dict[str, Any], title: str, factor: dict[str, Any]) -> Any:
+    """Effects of groups: posterior means and 94 % intervals, by mean; the line at 0 is what coefficients say
+    alone. Of many groups those at both ends, with a gap between.
+    """
+    names, most = factor["effects"], max(len(one["level"]) for one in factor["drawn"].values())
+    few = names[:_MOST_CLASSES]
+    figure, panels = grid((max(6.4, 3.4 * len(few)), 1.3 + 0.17 * most), title, 1, len(few))
+    for axis, name in zip(panels, few, strict=True):
+        one = factor["drawn"][name]
+        place = np.arange(len(one["level"]), dtype=np.float64)
+        if gap := len(place) < factor["levels"]:
+            place[len(place) // 2 :] += 1.5
+        axis.hlines(place, one["low"], one["high"], color=PALETTE[0], linewidth=1.4)
+        axis.plot(one["mean"], place, "o", color=PALETTE[0], markersize=3.5)
+        axis.axvline(0.0, color=INK, linewidth=0.7)
+        axis.set_yticks(place, _apart(one["level"]), parse_math=False, fontsize=7)
+        axis.set_ylim(-0.8, place[-1] + 0.8)
+        left_out = f" ({len(place)} of {factor['levels']:,})" if gap else ""
+        axis.set_title(f"{name} by {factor['group']}{left_out}", parse_math=False)
+        unit = UNITS[fit["link"]] if fit["link"] != "identity" else fit["layout"]["target"]["name"]
+        axis.set_xlabel(unit if name == INTERCEPT else f"{unit}, per unit of {name}", parse_math=False)
+    return figure
+
+
+def _short(name: str) -> str:
+    """A long name's both ends, for levels of one column differ in the last."""
+    return name if len(name) <= _LONG else f"{name[: _LONG // 2]}…{name[1 - _LONG // 2 :]}"
+
+
+def _apart(names: list[str]) -> list[str]:
+    """Long names without what all of them begin and end with."""
+    if max(map(len, names)) <= _LONG or len(names) < 2:
+        return names
+    begin = _alike(names)
+    end = min(_alike([name[::-1] for name in names]), min(map(len, names)) - begin)
+    return [f"…{_short(name[begin : len(name) - end])}…" for name in names]
+
+
+def _alike(names: list[str]) -> int:
+    """With how many letters all begin."""
+    pairs = zip(min(names), max(names), strict=False)
+    return next((k for k, (first, last) in enumerate(pairs) if first != last), min(map(len, names)))
 
 
 def distribution(fit: dict[str, Any], title: str) -> Any:

@@ -3,11 +3,12 @@
 Of some rows and draws alone: figures tell no more of many.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flyrun.fitting import predict
+from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout
@@ -22,41 +23,88 @@ _MOST = 1e300  # means and targets beyond are shown there: sums of rows are numb
 _TAIL = 0.005  # of the targets that the distribution leaves out, at each end
 
 
+class Seen(NamedTuple):
+    """Some of a fit's rows (n,), and what some of its draws say of them.
+
+    columns: the linear predictor without groups and offset, (S, n, ...); p: predictors, as of
+    predict.means_at; numbers: draws of others, (S,) by name, of a fit with groups.
+    """
+
+    fitted: predict.Fitted
+    rows: np.ndarray
+    features: np.ndarray
+    columns: np.ndarray
+    p: list[np.ndarray]
+    trials: np.ndarray | float
+    numbers: dict[str, np.ndarray]
+
+    @staticmethod
+    def of(
+        dataset: Dataset,
+        posterior: Posterior,
+        layout: Layout,
+        draws: dict[str, np.ndarray],
+        effects: tuple[Effects, ...],
+        count: int,
+        rng: np.random.Generator | None = None,
+    ) -> "Seen":
+        """Of draws by name, (C, T, ...), so many at most."""
+        model_family = posterior.family
+        told = {"model": model_family.name}
+        fitted = predict.of_draws(layout, model_family.link, model_family, told, draws, effects)
+        fitted = fitted.thinned(min(count, len(fitted.beta)))
+        rows = _rows(dataset, rng or np.random.default_rng(_SEED))
+        sign = dataset.target[rows, None] if dataset.folded else 1.0
+        features = _raw(dataset.features, layout, rows, sign)
+        columns = np.einsum("s...d,nd->sn...", fitted.beta, features[:, : fitted.beta.shape[-1]])
+        offset = 0.0 if dataset.offset is None else dataset.offset[rows] * layout.target.sd
+        eta = columns + (offset[:, None] if np.ndim(offset) and columns.ndim == 3 else offset)
+        which = fitted.effects[0].draws if effects else np.arange(len(fitted.beta))
+        flat = {name: values.reshape(-1) for name, values in draws.items() if values.ndim == 2}
+        numbers = {name: values[which] for name, values in flat.items()} if effects else {}
+        trials = 1.0 if dataset.trials is None else dataset.trials[rows]
+        by_row = dict[str, np.ndarray]()
+        for k, (number, its) in enumerate(zip(posterior.auxiliary, posterior.rows.designs, strict=False)):
+            if its is not None:
+                by_row[number.name] = fitted.aux[:, k, None] + its.take(rows).offset  # of rows alone
+            if its is not None and (part := layout.parameters.get(number.name)) is not None:
+                raw = _raw(its.features, part, rows, 1.0)
+                by_row[number.name] = fitted.columns[number.name] @ raw.T + its.take(rows).offset
+        seen = Seen(fitted, rows, features, columns, [eta], trials, numbers)
+        for each, code in zip(fitted.effects, posterior.codes() if effects else (), strict=True):
+            eta = eta + each.of([each.levels[k] for k in code[rows]], seen.slopes(each))
+        return seen._replace(p=[eta, *predict.others_at(fitted, by_row)])
+
+    def slopes(self, effects: Effects) -> list[np.ndarray]:
+        """The columns of a factor's slopes, (n,) each."""
+        names = self.fitted.layout.names
+        return [self.features[:, names.index(name)] for name in effects.bar.slopes]
+
+
 def of(
-    dataset: Dataset, posterior: Posterior, layout: Layout, draws: dict[str, np.ndarray]
+    dataset: Dataset,
+    posterior: Posterior,
+    layout: Layout,
+    draws: dict[str, np.ndarray],
+    effects: tuple[Effects, ...] = (),
 ) -> dict[str, Any]:
     """Calibration and distribution, as plain values, of draws of even weight by name, (C, T, ...).
+
+    effects: of groups.
 
     calibration: by class (of two the second alone, of numbers ""), bins of rows alike in what is predicted:
     means predicted and observed, and the 90 % interval of observed ones of new rows, (B,) each.
     distribution, of numbers: edges (B + 1,), the share of rows observed between them, of new ones its mean
     and 90 % interval, (B,) each.
     """
-    rng, model_family = np.random.default_rng(_SEED), posterior.family
-    fitted = predict.of_draws(layout, model_family.link, model_family, {"model": model_family.name}, draws)
-    fitted = fitted.thinned(min(_DRAWS, len(fitted.beta)))
-    rows = _rows(dataset, rng)
-    sign = dataset.target[rows, None] if dataset.folded else 1.0
-    eta = np.einsum(
-        "s...d,nd->sn...", fitted.beta, _raw(dataset.features, layout, rows, sign)[:, : fitted.beta.shape[-1]]
-    )
-    if dataset.offset is not None:
-        offset = dataset.offset[rows] * layout.target.sd
-        eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
-    trials = 1.0 if dataset.trials is None else dataset.trials[rows]
-    by_row = dict[str, np.ndarray]()
-    for k, (number, its) in enumerate(zip(posterior.auxiliary, posterior.rows.designs, strict=False)):
-        if its is not None:
-            by_row[number.name] = fitted.aux[:, k, None] + its.take(rows).offset  # of rows alone
-        if its is not None and (part := layout.parameters.get(number.name)) is not None:
-            raw = _raw(its.features, part, rows, 1.0)
-            by_row[number.name] = fitted.columns[number.name] @ raw.T + its.take(rows).offset
-    p = [eta, *predict.others_at(fitted, by_row)]
+    rng = np.random.default_rng(_SEED)
+    seen = Seen.of(dataset, posterior, layout, draws, effects, _DRAWS, rng)
+    fitted, p, trials, rows = seen.fitted, seen.p, seen.trials, seen.rows
     mean = np.minimum(predict.means_at(fitted, p, trials), _MOST)
     new = np.minimum(predict.responses_at(fitted, p, trials, rng), _MOST)
-    seen = _observed(dataset, layout, rows, mean.shape[-1])
+    observed = _observed(dataset, layout, rows, mean.shape[-1])
     named = fitted.levels or (layout.target.levels or [""])[1:] or [""]
-    several = zip(named, *(np.moveaxis(values, -1, 0) for values in (mean, new, seen)), strict=True)
+    several = zip(named, *(np.moveaxis(values, -1, 0) for values in (mean, new, observed)), strict=True)
     each = np.broadcast_to(trials, len(rows)).astype(np.float64)
     checks: dict[str, Any] = {"rows": len(rows), "draws": len(fitted.beta)}
     checks["calibration"] = [
@@ -64,7 +112,7 @@ def of(
         for name, expected, again, there in several
     ]
     if not layout.domain.has_chance:
-        checks["distribution"] = _distribution(new[..., 0], seen[:, 0], layout.domain.whole)
+        checks["distribution"] = _distribution(new[..., 0], observed[:, 0], layout.domain.whole)
     return checks
 
 

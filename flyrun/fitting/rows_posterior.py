@@ -223,6 +223,10 @@ class Posterior:
         """What x (..., P) holds beside these two, as people read it, (...) each by name: here nothing."""
         return {}
 
+    def codes(self) -> list[np.ndarray]:
+        """Each row's level, (N,), in the table's order, of each factor of the formula: here there is none."""
+        return []
+
     def other_priors(self) -> list[dict[str, str]]:
         """The priors of what `others` tells, a row each."""
         return []

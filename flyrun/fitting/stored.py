@@ -13,11 +13,12 @@ import numpy as np
 
 from flyrun import __version__
 from flyrun.families.family import Family, family
-from flyrun.fitting import predict, predictive_checks, priors, question, ratios
+from flyrun.fitting import explained, predict, predictive_checks, priors, question, ratios
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.groups.grouped_table import OfTable
 from flyrun.fitting.groups.stored_effects import read as read_effects
 from flyrun.fitting.groups.stored_effects import stored_as
+from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import ELSEWHERE, Request
 from flyrun.ground import environment, files, netcdf, progress, run_files
@@ -120,6 +121,7 @@ def write(answer: Answer) -> Path:
         "queries": posterior.queries,
         "coefficients": priors.beside(rows, of.priors),
         "predictive": _predictive(answer),
+        "explained": _explained(answer),
     }
     if answer.groups:
         nodes = {"nodes": [posterior.nodes, posterior.steps]} if isinstance(posterior, OfTable) else {}
@@ -151,11 +153,19 @@ def write(answer: Answer) -> Path:
 
 
 def _predictive(answer: Answer) -> dict[str, Any]:
-    """What a fit says of its own rows; nothing where these are not at hand, not whole, or of groups."""
+    """What a fit says of its own rows; nothing where these are not at hand or not whole."""
     of = answer.question
-    if of.dataset is None or answer.groups or of.dataset.unseen:
+    if of.dataset is None or of.dataset.unseen:
         return {}
-    return predictive_checks.of(of.dataset, of.posterior, of.layout, answer.even)
+    return predictive_checks.of(of.dataset, of.posterior, of.layout, answer.even, answer.groups)
+
+
+def _explained(answer: Answer) -> list[dict[str, Any]]:
+    """What groups explain; nothing without them, and where rows are not whole."""
+    of = answer.question
+    if of.dataset is None or of.dataset.unseen or not isinstance(of.posterior, OfTable | OfTerms):
+        return []
+    return explained.of(of.dataset, of.posterior, of.layout, answer.even, answer.groups)
 
 
 def _write_draws(

@@ -137,7 +137,8 @@ def test_terms_that_are_not_integrated_out_are_drawn_by_chains(capsys: pytest.Ca
     assert told["how"].startswith("8 chains of ")
     found = {row["coefficient"]: row for row in told["coefficients"]}
     names = ["sd(clinic)", "sd(x by clinic)", "sd(clinic:part)"]
-    assert list(found) == ["intercept", "x", "shape", *names]
+    at_means = f"sd(clinic where x is {table['x'].mean():.3g})"
+    assert list(found) == ["intercept", "x", "shape", names[0], at_means, *names[1:]]
     assert found["sd(clinic:part)"]["prior"] == "half_normal(1)"
     assert 0.25 < found["sd(clinic:part)"]["mean"] < 0.8
     assert 0.03 < found["sd(x by clinic)"]["mean"] < 0.12

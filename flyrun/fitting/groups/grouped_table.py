@@ -49,16 +49,28 @@ class OfTable(CrossedPosterior):
         An intercept's is that of a row whose column is 0.
         """
         t00, t10, t11 = scales.triangle(self.h(x).reshape(-1, self.after - self.before))
-        slope = self.column
-        numbers = [t00 * self.target_sd]
-        if slope is not None:
-            v00, v01, v11, shift = t00**2, t00 * t10, t10**2 + t11**2, slope.mean / slope.sd
-            sd, slope_sd = np.sqrt(np.maximum(v00 - 2.0 * shift * v01 + shift**2 * v11, 0.0)), np.sqrt(v11)
-            numbers = [sd * self.target_sd, slope_sd * self.target_sd / slope.sd]
-            numbers.append((v01 - shift * v11) / np.maximum(sd * slope_sd, 1e-300))
+        t = np.zeros((len(t00), self.effects, self.effects))
+        t[:, 0, 0] = t00
+        if (slope := self.column) is not None:
+            shift = slope.mean / slope.sd
+            t[:, 0] -= shift * np.stack([t10, t11], axis=-1)
+            t[:, 1] = np.stack([t10, t11], axis=-1) / slope.sd
+        columns = () if slope is None else (slope,)
+        numbers = stored_effects.numbers(self.bar, self.target_sd * t, columns)
         if self.second is not None:
-            numbers.append(np.exp(x[..., self.after]).ravel() * self.target_sd)
-        return {name: values.reshape(x.shape[:-1]) for name, values in zip(self._sds, numbers, strict=True)}
+            second = np.exp(x[..., self.after]).ravel() * self.target_sd
+            numbers[stored_effects.sd_names(self.second)[0]] = second
+        return {name: values.reshape(x.shape[:-1]) for name, values in numbers.items()}
+
+    def codes(self) -> list[np.ndarray]:
+        """Each row's level, (N,), in the table's order, of each factor of the formula."""
+        first = np.repeat(np.arange(len(self.starts)), np.diff(np.append(self.starts, len(self.rows))))
+        sorted_codes = [first] if self.crossed is None else [first, self.crossed]
+        codes = []
+        for code in sorted_codes if self.bars[0] == self.bar else sorted_codes[::-1]:
+            codes.append(np.empty_like(code))
+            codes[-1][self.order] = code
+        return codes
 
     @property
     def _sds(self) -> list[str]:

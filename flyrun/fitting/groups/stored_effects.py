@@ -21,11 +21,14 @@ from flyrun.ground.schema import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flyrun.tables.layout import Column
     from flyrun.tables.new_rows import Place
 
 STORED = "groups"  # of the file of draws
 NEW_GROUPS = ("refuse", "draw", "zero")
+_CENTRED = 0.1  # sds of a column that its mean is from 0, at most, where it is called centred
 PARTS = 8  # of draws, in each of which new effects are spread evenly
+_DRAWN = 40  # levels of a figure
 _SHOWN = 10  # levels that a report shows
 INTERVAL = (0.03, 0.97)
 #: of groups.csv: a level's effect in a row, low and high the ends of its 94 % interval
@@ -77,9 +80,12 @@ class Effects:
         each = np.stack([self._one(name) for name in names])  # (g, S, q)
         place = {name: k for k, name in enumerate(names)}
         effects = each[[place[name] for name in groups]]
-        intercept = [np.ones(len(effects))] if self.bar.intercept else []
-        total = sum(effects[..., k] * each[:, None] for k, each in enumerate([*intercept, *columns]))
-        return np.ascontiguousarray(np.transpose(total))
+        total = np.einsum("nsk,nk->sn", effects, self.columns(columns, len(effects)))
+        return np.ascontiguousarray(total)
+
+    def columns(self, slopes: Sequence[np.ndarray], n: int) -> np.ndarray:
+        """What effects multiply, (n, q), by the columns of slopes, (n,) each."""
+        return np.stack([*([np.ones(n)] if self.bar.intercept else []), *slopes], axis=-1)
 
     @cached_property
     def _order(self) -> np.ndarray:
@@ -117,8 +123,11 @@ class Effects:
         return table.rename(columns={"q03": "low", "q97": "high"})[list(COLUMNS)]
 
     def shown(self) -> dict[str, Any]:
-        """What a report shows: a row a level and effect, of many levels those of the lowest and highest."""
-        table = self.rows_of_levels()
+        """What a report shows: a row a level and effect, of many levels those of the lowest and highest.
+
+        drawn: by effect what its figure has, as `_ends`.
+        """
+        table = whole = self.rows_of_levels()
         first = table[table["effect"] == self.names[0]]
         order = first.sort_values("mean", kind="stable")["level"].tolist()
         ends = [*order[: _SHOWN // 2], *order[len(order) - _SHOWN // 2 :]]
@@ -128,7 +137,8 @@ class Effects:
         table = table.assign(place=table["level"].map(place)).sort_values("place", kind="stable")
         rows = table.drop(columns="place").to_dict("records")
         about = {"group": self.bar.group, "effects": self.names, "levels": len(self.levels)}
-        return about | {"shown": len(kept), "rows": rows}
+        drawn = {name: _ends(whole[whole["effect"] == name]) for name in self.names}
+        return about | {"shown": len(kept), "rows": rows, "drawn": drawn}
 
     def table(self) -> pd.DataFrame:
         """A row a level and effect: rows, mean, sd, ends of the 94 % interval, and shrinkage.
@@ -160,10 +170,18 @@ class Effects:
         return whole.iloc[places]
 
 
+def _ends(table: pd.DataFrame) -> dict[str, Any]:
+    """An effect's levels, means and intervals, by mean; of many the lowest and highest."""
+    table = table.sort_values("mean", kind="stable")
+    if len(table) > _DRAWN:
+        table = table.iloc[[*range(_DRAWN // 2), *range(len(table) - _DRAWN // 2, len(table))]]
+    return {name: table[name].tolist() for name in ("level", "mean", "low", "high")}
+
+
 def stratified(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """N(0, 1) variables, (S,), one a draw, spread evenly over draws.
 
-    They are over the n draws of each of PARTS parts, and over each stretch of about √n of these in this order.
+    They are over the n draws of each of PARTS parts, and over stretches of about √n of these in this order.
     Independent of another call's but for that. Parts are every PARTS-th draw: their means differ by a mean's
     error.
     """
@@ -188,6 +206,25 @@ def sd_names(bar: Bar) -> list[str]:
         return names
     pairs = [[other, name] for k, name in enumerate(of) for other in of[:k]]
     return names + [f"cor({', '.join(filter(None, pair))} by {bar.group})" for pair in pairs]
+
+
+def numbers(bar: Bar, t: np.ndarray, columns: Sequence[Column]) -> dict[str, np.ndarray]:
+    """Of T (S, q, q) of effects per unit of columns: sds, then correlations, (S,) each by name.
+
+    Intercepts are where columns of slopes are 0, and at these columns' means too, where that is elsewhere.
+    """
+    covariance = np.einsum("sik,sjk->ijs", t, t)
+    sds = np.sqrt(np.einsum("iis->is", covariance))
+    names, values = sd_names(bar), [*sds]
+    if bar.correlated:
+        rows, others = np.tril_indices(len(sds), -1)
+        values += [*(covariance[rows, others] / np.maximum(sds[rows] * sds[others], 1e-300))]
+    if bar.intercept and any(abs(column.mean) > _CENTRED * column.sd for column in columns):
+        at = np.einsum("i,sik->sk", [1.0, *(column.mean for column in columns)], t)
+        where = ", ".join(f"{column.name} is {column.mean:.3g}" for column in columns)
+        names.insert(1, f"sd({bar.group} where {where})")
+        values.insert(1, np.sqrt((at * at).sum(axis=1)))
+    return dict(zip(names, values, strict=True))
 
 
 def triangle(bar: Bar, stored: dict[str, np.ndarray]) -> np.ndarray:

@@ -64,15 +64,13 @@ class OfTerms(TermsPosterior):
         numbers: dict[str, np.ndarray] = {}
         for factor, place in zip(self.factors, self.order, strict=True):
             t = self._triangle(factor, place, x.reshape(-1, x.shape[-1]))
-            covariance = np.einsum("sik,sjk->ijs", t, t)
-            sds = np.sqrt(np.einsum("iis->is", covariance))
-            rows, columns = np.tril_indices(len(sds), -1)
-            values = [*sds]
-            if factor.bar.correlated:
-                values += [*(covariance[rows, columns] / np.maximum(sds[rows] * sds[columns], 1e-300))]
-            names = stored_effects.sd_names(factor.bar)
-            numbers |= {name: each.reshape(x.shape[:-1]) for name, each in zip(names, values, strict=True)}
+            its = stored_effects.numbers(factor.bar, t, factor.columns)
+            numbers |= {name: each.reshape(x.shape[:-1]) for name, each in its.items()}
         return numbers
+
+    def codes(self) -> list[np.ndarray]:
+        """Each row's level, (N,), of each factor."""
+        return [factor.code for factor in self.factors]
 
     def _triangle(self, factor: Factor, place: int, x: np.ndarray) -> np.ndarray:
         """T of effects per unit of columns, (S, q, q), no triangle where intercepts moved, of x (S, P)."""
