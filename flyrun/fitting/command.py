@@ -5,9 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from flyrun.fitting.request import ELSEWHERE, Clock, Request
+from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.second_process import reporting
-from flyrun.ground import files
 from flyrun.ground.errors import ConfigError, FlyrunError
 from flyrun.ground.exit_codes import DONE, UNTRUSTED
 from flyrun.tables import loader
@@ -27,18 +26,19 @@ def fit(request: Request, clock: Clock, screen: Any) -> int:
             other.submit(loader.fingerprint, Table(path=request.file))  # which the loader keeps
             import pandas  # noqa: F401  # late: half a second
     with reporting(beside) as report:
-        from flyrun.fitting.scan import many_files  # late: the other process has begun
+        from flyrun.fitting import stored  # late: the other process has begun
+        from flyrun.fitting.scan import many_files  # late: as above
 
-        files.refuse_unwritable(request.folder, ELSEWHERE)
-        if request.folds and (request.by is not None or not many_files.wanted(request)):
-            of = "one posterior; leave --by out"
-            if request.by is None:
-                of = "many Parquet files; leave it out, and see `flyrun compare`, which leaves out each row "
-                of += "of one file"
-            raise ConfigError(f"--folds: is for a scan of {of}")
-        if request.by is not None:
-            return _fit_levels(request, clock, screen, report)
-        return _fit(request, clock, screen, report)
+        with stored.alone(request):
+            if request.folds and (request.by is not None or not many_files.wanted(request)):
+                of = "one posterior; leave --by out"
+                if request.by is None:
+                    of = "many Parquet files; leave it out, and see `flyrun compare`, which leaves out each "
+                    of += "row of one file"
+                raise ConfigError(f"--folds: is for a scan of {of}")
+            if request.by is not None:
+                return _fit_levels(request, clock, screen, report)
+            return _fit(request, clock, screen, report)
 
 
 def _fit_levels(request: Request, clock: Clock, screen: Any, report: Report) -> int:

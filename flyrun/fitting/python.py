@@ -12,9 +12,9 @@ from flyrun.fitting import comparisons, engine, finished, loo, predict, priors, 
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged, parameters
 from flyrun.fitting.groups import stored_effects
-from flyrun.fitting.request import ELSEWHERE, LISTS, Budget, Clock, Request
+from flyrun.fitting.request import LISTS, Budget, Clock, Request
 from flyrun.fitting.scan import many_files
-from flyrun.ground import files, netcdf, run_files
+from flyrun.ground import netcdf, run_files
 from flyrun.ground.errors import ConfigError
 from flyrun.tables import frames
 from flyrun.tables.layout import Layout
@@ -83,8 +83,9 @@ def fit(
             groups=groups,
             formulas=parameters(further, target),
         )
-        answer = _answer(request)
-    fitted = Fit(stored.write(answer), data, folder)
+        with stored.alone(request):
+            answer = _answer(request)
+            fitted = Fit(stored.write(answer), data, folder)
     if folder is None:  # which may be looked into later
         fitted.write_report()
     if answer.doubt:
@@ -94,7 +95,6 @@ def fit(
 
 def _answer(request: Request) -> engine.Answer:
     """Of one scan, where the table is many files or one too large."""
-    files.refuse_unwritable(request.folder, ELSEWHERE)
     if many_files.wanted(request):
         return many_files.answer(request, None)
     return engine.answer(stored.asked(request), Clock().spent(request.budget))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from flyrun.fitting.question import Question
 from flyrun.fitting.request import ELSEWHERE, Request
 from flyrun.ground import environment, files, netcdf, progress, run_files
 from flyrun.ground.errors import ConfigError
+from flyrun.ground.lock import locked
 from flyrun.tables.layout import Layout
 from flyrun.tables.options import Table
 
@@ -76,6 +78,30 @@ def fitted(folder: Path) -> predict.Fitted:
     even, _ = draws(folder)
     effects = read_effects(folder / run_files.POSTERIOR, told["settings"])
     return predict.of_draws(layout, told["link"], model, told["settings"], even, effects)
+
+
+@contextlib.contextmanager
+def alone(request: Request) -> Iterator[None]:
+    """Hold the folder of a request: two fits of one name would write over each other.
+
+    A folder that stays empty goes again. Raises StoreError where another process holds it, or it cannot be
+    written.
+    """
+    folder = request.folder
+    files.refuse_unwritable(folder, ELSEWHERE)
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    with contextlib.ExitStack() as stack:
+        for place in reversed(missing):
+            stack.callback(_remove_empty, place)
+        with files.writing(folder, ELSEWHERE):
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder / "lock"))
+        yield
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def asked(request: Request) -> Question:

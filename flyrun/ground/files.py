@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,8 +88,14 @@ def writing(place: Path | str, elsewhere: str = "name another place") -> Iterato
 def refuse_unwritable(folder: Path, elsewhere: str = "name another place") -> None:
     """Raise StoreError unless a file can be written to a folder, or to the nearest above it that is there.
 
-    Before work that ends in a file; leaves nothing behind.
+    Before work that ends in a file; leaves nothing behind. An address, of which a path makes a folder here
+    that is called as its scheme, is refused.
     """
+    if re.match(r"[a-z][a-z0-9+.-]+:/", str(folder)):
+        raise StoreError(
+            f"{folder}: is an address, where nothing is written; name a folder of this machine, and copy it "
+            "there afterwards"
+        )
     with writing(folder, elsewhere):
         there = next(place for place in (folder, *folder.parents) if place.exists())
         reserve(there, _FEW_BYTES)

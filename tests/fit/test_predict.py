@@ -13,6 +13,7 @@ import xarray
 from formulaic import model_matrix
 from scipy.special import expit, gamma, ndtr
 
+import flyrun
 from flyrun.cli.main import main
 from flyrun.families.family import family, names
 from flyrun.fitting import predict
@@ -317,3 +318,21 @@ def test_summaries_have_no_number_in_between_that_overflows():
     assert sd[:2] == pytest.approx([1e307, 1e200])
     assert low[:2] == pytest.approx([1.05e308, 1.5e200])
     assert [mean[2], sd[2], low[2], high[2]] == [np.inf, np.inf, 1.5, np.inf]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+def test_predictions_are_of_the_kind_that_their_file_is_called(tmp_path, monkeypatch, capsys, kind):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"x": np.linspace(0.0, 2.0, 40), "y": np.random.default_rng(0).normal(size=40)})
+    flyrun.fit(frame, "y ~ x", model="gaussian", name="run")
+    frame[:4].to_csv("new.csv", index=False)
+    words = ["predict", "run", "new.csv", "--out", f"out.{kind}"]
+    assert main(words) == 0
+    read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "tsv": lambda path: pd.read_csv(path, sep="\t")}
+    table = read[kind](f"out.{kind}")
+    assert list(table) == ["row", "mean", "sd", "low", "high"]
+    assert len(table) == 4
+    for out, said in (("out.feather", "is not written"), ("s3://bucket/out.csv", "is an address")):
+        assert main([*words[:-1], out]) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "s3:").exists()

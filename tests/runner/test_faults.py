@@ -17,9 +17,9 @@ from runner_fakes import after_first_checkpoint, assert_same, draws_of, kill_one
 
 from flyrun.experiments.runner import chunks, store
 from flyrun.experiments.runner.launch import run
-from flyrun.experiments.runner.lock import locked
 from flyrun.ground import files
 from flyrun.ground.errors import StoreError
+from flyrun.ground.lock import locked
 
 
 def start(results_dir, workers, **environment):

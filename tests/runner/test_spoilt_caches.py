@@ -9,8 +9,8 @@ import pytest
 
 from flyrun.experiments.config.compose import compose_job
 from flyrun.experiments.models.problem import bind, look_at_map
-from flyrun.experiments.runner.lock import locked
 from flyrun.ground import files, paths
+from flyrun.ground.lock import locked
 
 TOY = ["dataset=toy_2d", "model=logistic", "bound=map", "sampler=random_walk", "protocol=smoke"]
 

@@ -2,10 +2,17 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from flyrun.cli.messages import print_error
 from flyrun.cli.verb import Verb, number, path, whole
 from flyrun.experiments.runner.store import find_run
+from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import quoted
+from flyrun.tables.formats import ARROW, PARQUET
+
+#: endings of tables that are not written
+_OTHERS = (*ARROW, ".gz", ".bz2", ".xz", ".zip", ".npz", ".json", ".jsonl", ".xls", ".xlsx", ".ods")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -13,6 +20,8 @@ def run(given: argparse.Namespace) -> int:
     from flyrun.fitting import piped, predict, stored  # late
     from flyrun.ground import files  # late, as below: help and Tab need no pandas
 
+    if given.out is not None:
+        _refuse_kind(given.out)
     fit = stored.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
     fit = fit.with_new(given.new_groups, given.seed)
     if given.out is not None:
@@ -23,20 +32,35 @@ def run(given: argparse.Namespace) -> int:
         print_error(f"note: row {note}")
     if error := table.attrs.get("error"):
         print_error(f"note: means over {len(fit.beta):,} draws err by {error:.2g} at most, by standard error")
-    text = table.to_csv(index_label="row", float_format="%.6g", lineterminator="\n")
-    if given.out is None:
-        sys.stdout.write(text)
+    kind = given.out.suffix.lower() if given.out is not None else ""
+    if kind in PARQUET:
+        named = table.rename_axis("row").reset_index()
+        files.write(given.out, lambda file: named.to_parquet(file, index=False))
     else:
+        text = table.to_csv(
+            index_label="row", float_format="%.6g", lineterminator="\n", sep="\t" if kind == ".tsv" else ","
+        )
+        if given.out is None:
+            sys.stdout.write(text)
+            return 0
         files.write_text(given.out, text)
-        print(f"{len(table):,} predictions of {fit.layout.explained}: {given.out}")
+    print(f"{len(table):,} predictions of {fit.layout.explained}: {given.out}")
     return 0
+
+
+def _refuse_kind(out: Path) -> None:
+    """ConfigError for the ending of another kind of file than those that are written."""
+    if out.suffix.lower() in _OTHERS:
+        raise ConfigError(
+            f"--out {quoted(str(out))}: {out.suffix} is not written; name a .csv, .tsv or .parquet file"
+        )
 
 
 VERB = Verb(
     "predict",
     "predict the target of new rows by a finished fit",
     run,
-    about="""Reads new rows and writes, as CSV, what a fit predicts of each: mean, sd, and the ends low and
+    about="""Reads new rows and writes what a fit predicts of each: mean, sd, and the ends low and
     high of an interval; of several classes these for each, as mean[LEVEL]. Rows must have the columns that
     explained the target, its groups, and its offset, exposure or trials; other columns are not read. A level
     that the fit has not seen is refused; for a new group see --new-groups. What is too large for a number is
@@ -72,5 +96,7 @@ VERB.takes(
     help="refuse groups that the fit has not seen, draw their effects as groups differ, or take zero",
 )
 VERB.takes("--seed", metavar="N", type=whole(0), default=0, help="of --kind response and --new-groups draw")
-VERB.takes("--out", metavar="FILE", type=path, help="write there (default: to the screen)")
+VERB.takes(
+    "--out", metavar="FILE", type=path, help="write there: .csv, .tsv or .parquet (default: to the screen)"
+)
 VERB.takes_results_dir()

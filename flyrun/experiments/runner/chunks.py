@@ -16,13 +16,13 @@ import numpy as np
 from flyrun.experiments.runner import estimates, proofs, store, work_left
 from flyrun.experiments.runner.cell import CellLog, Task
 from flyrun.experiments.runner.draws import Arrays, Chunk, DrawStore, until
-from flyrun.experiments.runner.lock import locked
 from flyrun.experiments.runner.outcomes import Outcome, failed
 from flyrun.experiments.runner.posterior import PosteriorFile
 from flyrun.experiments.runner.progress import summary
 from flyrun.experiments.samplers.method import Facts, Method, agreed
 from flyrun.ground import environment, files, progress, run_files
 from flyrun.ground.errors import ConfigError, FlyrunError
+from flyrun.ground.lock import locked
 
 _FIRST_CHUNK = 10  # few, for iterations that take seconds
 _MAX_GROWTH = 8

@@ -24,12 +24,12 @@ from flyrun.experiments.runner.cell import Cell, Task, cells, run_dir
 from flyrun.experiments.runner.compile_ahead import CompileAhead
 from flyrun.experiments.runner.draws import DrawStore
 from flyrun.experiments.runner.events import Display
-from flyrun.experiments.runner.lock import locked
 from flyrun.experiments.runner.outcomes import Executor, Outcome, RunResult, failed
 from flyrun.experiments.runner.work_left import finished, plan
 from flyrun.experiments.samplers.method import prepare as default_prepare
 from flyrun.ground import children, environment, files, run_files
 from flyrun.ground.errors import ConfigError, FlyrunError, StoreError
+from flyrun.ground.lock import locked
 from flyrun.ground.paths import cache_dir
 from flyrun.ground.progress import SLOW_S, duration, when_slow
 
