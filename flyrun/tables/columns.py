@@ -91,12 +91,12 @@ def scan(
         raise DataError(f"{what}: has no row to use{lack if dropped else ''}")
     for name in filter(lambda name: name in seen and seen[name].text, options.numeric):
         row, cell = seen[name].stray or (0, "")
-        where = f", {cell[:40]!r} in {text_table.place(what, row, options)}" if cell else ""
+        where = f", {cell[:40]!r} in {text_table.place(what, row or 0, options)}" if cell else ""
         fault = f"is said to be numeric by {options.say('numeric')}, but holds text{where}"
         raise seen[name].error(f"{fault}; {one_of(['write numbers alone', options.without(name)])}")
     for column in (seen[name] for name in options.beside.values() if seen[name].text):
         row, cell = column.stray or (0, min(column.values))
-        where = f"{cell[:40]!r} in {text_table.place(what, row, options)}"
+        where = f"{cell[:40]!r} in {text_table.place(what, row or 0, options)}"
         raise column.error(f"holds text, {where}, but is to hold numbers; mend it, or {column.without()}")
     refuse_unfitted(options, seen)
     for column in seen.values():

@@ -96,6 +96,7 @@ def _far_out(seen: Seen) -> DataError | None:
     if not (is_code or repeated):
         return None
     many = f"{rows:,} rows" if rows > 1 else "one row"
+    many += " of those looked at" if seen.some else ""
     return _says(
         seen,
         f"is {plain(value)} in {many}, far from all others ({plain(low)} to {plain(high)}), as codes for "
@@ -221,7 +222,9 @@ def _meant_as_numbers(seen: Seen) -> DataError | None:
         return None
     row, cell = seen.stray or (0, "")
     form = kind(cell, options.decimal)
-    where = f"{cell[:40]!r} in {place(seen.what, row, options)}" if seen.stray else ""
+    where = f"{cell[:40]!r}"
+    if seen.stray and row is not None:
+        where += f" in {place(seen.what, row, options)}"
     if seen.stray is None:
         flaw, mend = "holds numbers that are stored as text", ["store them as numbers"]
     elif form == "date":

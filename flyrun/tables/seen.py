@@ -105,8 +105,10 @@ class Seen:
 
     moments: of its numbers, by rows; standing: of what its rows stand for, where a row stands for several.
     names: whether its text is said to be names; alike: rows whose text looks like numbers or dates; stray:
-    row and text of the first that is no plain number; shifts: values less row numbers, of a nameless column;
-    order: of a category's levels, where the file has one; thousands: whether points may part thousands;
+    row, where it is known, and text of the first that is no plain number; shifts: values less row numbers, of
+    a nameless column;
+    order: of a category's levels, where the file has one; some: whether the numbers are of a part of the
+    rows alone; thousands: whether points may part thousands;
     zeros: whether cells may begin with a zero; big: a whole number that a float does not tell from the next.
     """
 
@@ -128,8 +130,9 @@ class Seen:
     big: int | None = None
     names: bool = False
     order: list[str] = field(default_factory=list)
+    some: bool = False
     alike: int = 0
-    stray: tuple[int, str] | None = None
+    stray: tuple[int | None, str] | None = None
     shifts: set[float] | None = None
 
     def add_numbers(self, given: np.ndarray, copies: np.ndarray | None = None) -> None:

@@ -65,3 +65,165 @@ def test_results_are_written_to_no_address(capsys):
     line = refused(capsys, place, "--target", "y", "--results-dir", "s3://bucket/results")
     assert "s3:/bucket/results/runs/shards: is an address, where nothing is written" in line
     assert not Path("s3:").exists()
+
+
+def columns(rng, n=2_000):
+    """Counts, of which age says some; a category; true and false."""
+    age = rng.integers(18, 90, n)
+    return {
+        "id": np.arange(n) + 10**12,
+        "age": age,
+        "fuel": rng.choice(["diesel", "gas"], n),
+        "flag": rng.random(n) < 0.4,
+        "years": rng.uniform(0.1, 1.0, n),
+        "claims": rng.poisson(np.exp(0.01 * (age - 50) - 1.0)),
+    }
+
+
+def with_one(name, value, at=-1):
+    """A change of one value."""
+    return lambda table: table | {name: np.concatenate([table[name][:at], [value], table[name][at:][1:]])}
+
+
+FORMULA = "claims ~ age + offset(log(years))"
+#: what one table refuses of a column, and a folder does in the same words: change, formula, part of the line
+DOUBTS = {
+    "code": (
+        lambda table: table | {"age": np.where(table["age"] == 33, -999, table["age"])},
+        FORMULA,
+        "far from all others (18 to 89), as codes for missing values are; add --na -999 --missing drop",
+    ),
+    "one code": (with_one("age", -999), FORMULA, "age is -999 in one row, far from all others"),
+    "id": (dict, "claims ~ id", "column id holds whole numbers"),
+    "beyond 2^53": (
+        lambda table: table | {"age": table["age"] + 2**55},
+        FORMULA,
+        "beyond 9007199254740992, where numbers next to each other are one; add --categorical age",
+    ),
+    "numbers as text": (
+        lambda table: table | {"age": (table["age"] // 10).astype(str)},
+        FORMULA,
+        "column age holds numbers that are stored as text; store them as numbers, add --categorical age",
+    ),
+    "spelled alike": (with_one("fuel", "GAS"), "claims ~ fuel", "column fuel holds 'GAS' and 'gas'"),
+}
+
+
+@pytest.mark.parametrize("place", ["shards", "one.parquet"])
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_what_is_improbable_of_a_column_is_refused_in_a_scan_as_in_one_table(capsys, place, doubt):
+    change, formula, said = DOUBTS[doubt]
+    both(change(columns(np.random.default_rng(0))))
+    assert said in refused(capsys, place, formula, "--model", "poisson")
+
+
+def test_a_code_for_missing_values_is_left_out_as_the_remedy_says():
+    place, one = both(with_one("age", -999)(columns(np.random.default_rng(0))))
+    words = (FORMULA, "--model", "poisson", "--na", "-999", "--missing", "drop", "--quiet")
+    assert main(["fit", place, *words, "--name", "scan"]) == 0
+    assert main(["fit", one, *words, "--name", "one"]) == 0
+    scan, table = (flyrun.load(f"results/runs/{name}").summary()["mean"] for name in ("scan", "one"))
+    assert scan.age == pytest.approx(table.age, rel=0.05)
+
+
+#: a bad value, the formula, and what is said of it: file and row group, and the row where all were read
+BAD = {
+    "nan": (lambda t: with_one("years", np.nan)(t), "row group 0, row 499, column years: a value is missing"),
+    "inf": (with_one("years", np.inf), "row group 0: exposure years holds an infinite number"),
+    "zero": (with_one("years", 0.0), "row group 0: exposure years is 0 in a row, but exposures are numbers"),
+    "1e200": (
+        lambda t: with_one("age", 1e200)(t | {"age": t["age"].astype(float)}),
+        "row group 0: column age is 1e+200 in a row, beyond 1e+100",
+    ),
+    "negative": (with_one("claims", -1), "row group 0, row 499, target claims is -1, but counts are whole"),
+    "fraction": (
+        lambda t: with_one("claims", 0.5)(t | {"claims": t["claims"].astype(float)}),
+        "row group 0, row 499, target claims is 0.5, but counts are whole numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_value_is_named_with_file_and_row(capsys, bad):
+    change, said = BAD[bad]
+    write(Path("shards"), change(columns(np.random.default_rng(0))))
+    assert f"shards/part-3.parquet: {said}" in refused(capsys, "shards", FORMULA, "--model", "poisson")
+
+
+def changed(number, change):
+    """Rewrite one file of the folder by a change of its Arrow table."""
+    path = Path(f"shards/part-{number}.parquet")
+    parquet.write_table(change(parquet.read_table(path)), path)
+
+
+def retyped(name, kind):
+    """A change of a column's type."""
+    return lambda rows: rows.set_column(rows.schema.get_field_index(name), name, rows[name].cast(kind))
+
+
+def nested(rows):
+    return rows.append_column("tags", pyarrow.array([[1, 2]] * len(rows)))
+
+
+def whole_nulls(name):
+    return lambda rows: rows.set_column(rows.schema.get_field_index(name), name, pyarrow.nulls(len(rows)))
+
+
+#: how files may differ, and hold other types, where the same answer follows: change of file 2, or of all
+ALIKE = {
+    "decimal": (retyped("age", pyarrow.decimal128(22, 2)), range(4)),
+    "decimal target in one file": (retyped("claims", pyarrow.decimal128(22, 2)), [2]),
+    "float in one file": (retyped("age", pyarrow.float64()), [2]),
+    "dictionary in one file": (
+        lambda rows: retyped("fuel", pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))(rows),
+        [2],
+    ),
+    "nested, unnamed": (nested, range(4)),
+    "later files have a column": (nested, [2, 3]),
+    "later files lack a column": (lambda rows: rows.drop_columns(["id"]), [2, 3]),
+    "of nulls, unnamed": (whole_nulls("id"), [2]),
+    "another order of columns": (lambda rows: rows.select(rows.column_names[::-1]), [2]),
+}
+
+
+@pytest.mark.parametrize("case", ALIKE)
+def test_types_and_columns_that_change_nothing(case):
+    write(Path("shards"), columns(np.random.default_rng(0)))
+    words = ["fit", "shards", "claims ~ age + fuel + flag", "--model", "poisson", "--quiet"]
+    assert main([*words, "--name", "before"]) == 0
+    change, numbers = ALIKE[case]
+    for number in numbers:
+        changed(number, change)
+    assert main([*words, "--name", "after"]) == 0
+    before, after = (flyrun.load(f"results/runs/{name}").summary() for name in ("before", "after"))
+    assert [*after.index] == ["intercept", "age", "fuel[gas]", "flag[True]"]
+    np.testing.assert_allclose(after["mean"], before["mean"], rtol=1e-6)
+
+
+#: what keeps a column that is named from being used: change of file 2, and what is said
+UNLIKE = {
+    "nested": (
+        lambda rows: rows.set_column(1, "age", pyarrow.array([[1]] * len(rows))),
+        "part-2.parquet: column 'age' holds lists or other nested values, in shards/part-0.parquet numbers",
+    ),
+    "dates": (
+        lambda rows: rows.set_column(1, "age", rows["age"].cast(pyarrow.timestamp("us", tz="UTC"))),
+        "part-2.parquet: column 'age' holds dates or times, in shards/part-0.parquet numbers",
+    ),
+    "text": (retyped("age", pyarrow.string()), "part-2.parquet: column 'age' holds text, in shards/part-0"),
+    "renamed": (
+        lambda rows: rows.rename_columns(["AGE" if name == "age" else name for name in rows.column_names]),
+        "part-2.parquet: has no column 'age', which shards/part-0.parquet has, as do 3 of 4 files (did you "
+        "mean AGE?); write it there, or leave the column out of the formula",
+    ),
+    "nulls": (whole_nulls("age"), "part-2.parquet: row group 0, row 0, column age: a value is missing"),
+}
+
+
+@pytest.mark.parametrize("case", UNLIKE)
+def test_a_column_that_files_do_not_share_is_refused_where_it_is_named(capsys, case):
+    write(Path("shards"), columns(np.random.default_rng(0)))
+    change, said = UNLIKE[case]
+    changed(2, change)
+    assert said in refused(capsys, "shards", "claims ~ age", "--model", "poisson")
+    assert main(["fit", "shards", "claims ~ fuel", "--model", "poisson", "--quiet"]) == 0  # the remedy

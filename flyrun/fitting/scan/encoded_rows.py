@@ -1,6 +1,6 @@
 """Rows of a row group as a model reads them, and those that a pilot takes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import numpy as np
 from flyrun.families import censoring, domains
 from flyrun.families.family import Family, family
 from flyrun.fitting.rows_posterior import CoefficientPrior, Design, Posterior, Rows
-from flyrun.fitting.scan.row_groups import Part, head
+from flyrun.fitting.scan.row_groups import Part
 from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.scan.terms import Matrices, Terms
 from flyrun.ground.errors import DataError
@@ -20,7 +20,36 @@ from flyrun.tables.encode import zero_one
 from flyrun.tables.layout import Column, Layout, plain
 
 BATCH = 8_192
-_FEW_VALUES = 20  # up to so many the target's values are classes for the pilot
+LARGEST = 1e100  # squares of numbers up to here can be added up
+
+
+#: how a row is named, by its number in what is looked at
+Where = Callable[[int], str]
+
+
+def row_of(block: Block, place: np.ndarray) -> Where:
+    """How rows of a row group are named. place: (n,), their numbers in it."""
+    return lambda k: f"{block}, row {place[k]}"
+
+
+def complete(names: Sequence[str], columns: Sequence[np.ndarray], where: Where, missing: str) -> np.ndarray:
+    """Which rows of columns (n,) lack no value, (n,). DataError for what is no number, or where none may."""
+    kept = np.ones(len(columns[0]), bool)
+    for name, values in zip(names, columns, strict=True):
+        if len(far := np.flatnonzero(np.abs(values.astype(np.float64, copy=False)) > LARGEST)):
+            value = values[far[0]]
+            held = (
+                f"is {plain(value)}, beyond {LARGEST:g}" if np.isfinite(value) else "holds an infinite number"
+            )
+            raise DataError(f"{where(int(far[0]))}, column {name} {held}; mend it, or leave the column out")
+        there = ~np.isnan(values)
+        if missing != "drop" and not there.all():
+            raise DataError(
+                f"{where(int(np.argmin(there)))}, column {name}: a value is missing; fill it in, or leave "
+                "out, and count, such rows with --missing drop"
+            )
+        kept &= there
+    return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +160,12 @@ class Encoding:
 
     def batches(self, block: Block, part: Part) -> Iterator["Batch"]:
         """The rows of a part, at most BATCH at a time, which share their room."""
-        where = f"{block.file.path}: row group {block.group}"
         features, width = self.features, len(self.features)
         room = np.empty((len(self.mean) + self.ones, BATCH), np.float32)
         room[len(self.mean) :] = 1.0
         *columns, target = part.columns
         if self.terms is not None:
-            columns = self.terms.made(columns, part.place, where)
+            columns = self.terms.made(columns, part.place, str(block))
         columns, others = columns[:width], columns[width:]
         single, centre, scale = self._centring(columns)
         for first in range(0, len(target), BATCH):
@@ -159,12 +187,25 @@ class Encoding:
             total = x @ np.ones(len(y), np.float32)  # BLAS takes a third of the time that np.sum does
             beside = np.array([other[rows] for other in others], np.float64).reshape(len(others), len(y))
             if not (np.isfinite(total).all() and np.isfinite(y.sum() + beside.sum())):
-                kept = complete(x, y, beside, where, place, self.missing)
+                kept = self._complete(part, rows, x, row_of(block, place))
                 x, y, place = np.ascontiguousarray(x[:, kept]), y[kept], place[kept]
                 beside, total = beside[:, kept], x.sum(axis=1)
             dropped = min(BATCH, len(target) - first) - len(y)
+            where = row_of(block, place)
             beside = self.others(beside, where)
             yield Batch(x, self.targets(y, where, beside), beside, place, total, dropped)
+
+    def _complete(self, part: Part, rows: slice, x: np.ndarray, where: Where) -> np.ndarray:
+        """Which of these rows lack no value, (n,). x: (D, n), what they become. Errors: as of `complete`."""
+        kept = complete(self.all_columns, [column[rows] for column in part.columns], where, self.missing)
+        far = ~np.isfinite(x[: len(self.mean)]) & kept
+        if self.terms is not None:
+            return kept & ~far.any(axis=0)
+        if far.any():
+            d, k = np.argwhere(far)[0]
+            name = [column.name for column in self.features for _ in column.encoded][d]
+            raise DataError(f"{where(int(k))}, column {name} lies too far from all others; mend it")
+        return kept
 
     def _centring(self, columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Columns that float32 centres, (D,): it loses digits of what is far from 0. And (D, 1) each, what is
@@ -180,13 +221,13 @@ class Encoding:
         centre, scale = np.where(single, self.mean, 0.0), np.where(number, 1.0 / self.sd, 1.0)
         return single, centre.astype(np.float32)[:, None], scale.astype(np.float32)[:, None]
 
-    def others(self, beside: np.ndarray, where: str) -> np.ndarray:
+    def others(self, beside: np.ndarray, where: Where) -> np.ndarray:
         """Columns beside the features, (B, n), as rows have them; DataError for what they cannot hold."""
         converted = beside.copy()
         for k, (role, column) in enumerate(self.layout.beside.items()):
             if role in domains.BESIDE and (refusal := domains.BESIDE[role].refusal(beside[k])):
                 message = f"{role} {column.name} is {plain(beside[k][refusal[0]])}, but {refusal[1]}"
-                raise DataError(f"{where}: {message}; mend the file, or leave the column out")
+                raise DataError(f"{where(refusal[0])}, {message}; mend the file, or leave the column out")
             converted[k] = encode.beside(role, beside[k], self.layout)
         return converted
 
@@ -198,7 +239,7 @@ class Encoding:
         """Trials of each row, (n,), or 1 of all."""
         return beside[self.parts.index("trials")] if "trials" in self.parts else 1.0
 
-    def targets(self, y: np.ndarray, where: str, beside: np.ndarray) -> np.ndarray:
+    def targets(self, y: np.ndarray, where: Where, beside: np.ndarray) -> np.ndarray:
         """Of 0 and 1, class numbers, or numbers, (n,); DataError for one that the model does not take."""
         if values := self.values:
             codes = np.minimum(np.searchsorted(values, y), len(values) - 1)
@@ -210,7 +251,7 @@ class Encoding:
             refusal, numbers = self.layout.domain.refusal(y, trials), y
         if refusal is not None:
             message = f"target {self.layout.target.name} is {plain(y[refusal[0]])}, but {refusal[1]}"
-            raise DataError(f"{where}: {message}; mend the file, or choose another --model")
+            raise DataError(f"{where(refusal[0])}, {message}; mend the file, or choose another --model")
         numbers = encode.target(numbers, self.layout)
         if "entry" in self.parts:
             entry, seen = beside[self.parts.index("entry")], self.layout.domain.whole
@@ -218,9 +259,10 @@ class Encoding:
                 seen = seen & (beside[self.parts.index("censored")] == censoring.SEEN)
             if not (fine := (entry < numbers) | (seen & (entry == numbers))).all():
                 late = f"{self.layout.beside['entry'].name} is not below {self.layout.target.name}"
-                value = plain(y[int(np.argmin(fine))])
+                first = int(np.argmin(fine))
+                value = plain(y[first])
                 raise DataError(
-                    f"{where}: {late}, {value}, so that the row would not be there; mend the file"
+                    f"{where(first)}, {late}, {value}, so that the row would not be there; mend the file"
                 )
         return numbers
 
@@ -246,21 +288,6 @@ class Batch(NamedTuple):
     place: np.ndarray
     total: np.ndarray
     dropped: int
-
-
-def complete(
-    x: np.ndarray, y: np.ndarray, beside: np.ndarray, where: str, place: np.ndarray, missing: str
-) -> np.ndarray:
-    """Which rows of x (D, n) lack no value, (n,). DataError for infinite ones, or where none may."""
-    if np.isinf(x).any() or np.isinf(y).any() or np.isinf(beside).any():
-        raise DataError(f"{where} holds an infinite number; leave its column out with --drop")
-    kept = np.isfinite(x).all(axis=0) & np.isfinite(y) & np.isfinite(beside).all(axis=0)
-    if not kept.all() and missing != "drop":
-        raise DataError(
-            f"{where}, row {place[int(np.argmin(kept))]}: a value is missing; leave out, and count, such "
-            "rows with --missing drop"
-        )
-    return kept
 
 
 class Form(NamedTuple):
@@ -304,93 +331,3 @@ class Form(NamedTuple):
         """Which of the features each of K predictors is linear in; None of a number alike for all rows."""
         further = self.further or (None,) * len(posterior.auxiliary)
         return [self.first] * posterior.linear + [*further]
-
-
-class Sample(NamedTuple):
-    """Rows of a pilot as they stand in the files. x: (n, D); beside: (n, B); chance: with which each was
-    taken, (n,); read: rows that were looked at.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    beside: np.ndarray
-    chance: np.ndarray
-    read: int
-
-    def plus(self, other: "Sample") -> "Sample":
-        """Both."""
-        first, more = self[:-1], other[:-1]
-        x, y, beside, chance = (np.concatenate(pair) for pair in zip(first, more, strict=True))
-        return Sample(x, y, beside, chance, self.read + other.read)
-
-
-@dataclass(frozen=True)
-class _Read:
-    """Columns of rows that are taken as they stand."""
-
-    columns: tuple[str, ...]
-    beside: tuple[str, ...]
-    target: str
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Columns as they are read."""
-        return (*self.columns, *self.beside, self.target)
-
-
-@dataclass(frozen=True)
-class PilotLook(_Read):
-    """Take some rows of a row group, alike of each class. most: how many."""
-
-    most: int
-    seed: int
-    levels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    terms: Matrices | None = None  # of formulas, whose sources the columns are
-
-    def __call__(self, block: Block) -> Sample:
-        """Rows that lack a value are left out."""
-        return self.of(block, head(block, self.names, dict(self.levels), self.most))
-
-    def of(self, block: Block, part: Part) -> Sample:
-        """As a call, of some rows of a row group."""
-        *columns, target = part.columns
-        y = target.astype(np.float64)
-        values, place, count = np.unique(y, return_inverse=True, return_counts=True)
-        if len(values) > _FEW_VALUES:
-            place, count = np.zeros(len(y), int), np.array([len(y)])
-        chance = np.minimum(1.0, self.most / len(count) / count)[place]
-        if part.share < 1.0 and len(y) <= self.most:  # the first rows stand for the others
-            chance = np.ones(len(y))
-        picked = np.flatnonzero(np.random.default_rng([self.seed, 0, block.number]).random(len(y)) < chance)
-        columns, width = [column[picked].astype(np.float64) for column in columns], len(self.columns)
-        if self.terms is not None:
-            columns = self.terms.made(
-                columns, part.place[picked], f"{block.file.path}: row group {block.group}"
-            )
-            width = len(self.terms.names)
-        x = np.column_stack(columns)
-        kept = np.isfinite(x).all(axis=1) & np.isfinite(y[picked])
-        x, picked = x[kept], picked[kept]
-        return _sample(x, width, y[picked], chance[picked] * part.share, len(y))
-
-
-@dataclass(frozen=True)
-class RowsLook(_Read):
-    """Take all rows of a few, as they stand. missing: as it is typed."""
-
-    missing: str
-
-    def of(self, block: Block, part: Part) -> Sample:
-        """Of some rows of a row group; DataError for a value that is missing, or infinite."""
-        *columns, target = part.columns
-        x, y = np.column_stack(columns).astype(np.float64), target.astype(np.float64)
-        where = f"{block.file.path}: row group {block.group}"
-        kept = complete(x.T, y, x[:, :0].T, where, part.place, self.missing)
-        return _sample(x[kept], len(self.columns), y[kept], np.ones(int(kept.sum())), len(y))
-
-
-def _sample(x: np.ndarray, width: int, y: np.ndarray, chance: np.ndarray, read: int) -> Sample:
-    """Of columns x (n, D + B), of which so many are features."""
-    x, beside = x[:, :width], x[:, width:]
-    small = x.astype(np.float32)
-    return Sample(small if (small == x).all() else x, y, beside, chance, read)

@@ -12,9 +12,9 @@ import numpy as np
 
 from flyrun.fitting.request import ELSEWHERE
 from flyrun.fitting.scan.block_sums import Products, Sums, Travelled
-from flyrun.fitting.scan.encoded_rows import Sample
 from flyrun.fitting.scan.folds import HeldOut
 from flyrun.fitting.scan.one_look import Each, Levels
+from flyrun.fitting.scan.pilot_rows import Sample
 from flyrun.fitting.scan.terms import Sources
 from flyrun.fitting.scan.text_levels import Texts
 from flyrun.ground import files

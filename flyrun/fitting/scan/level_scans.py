@@ -10,10 +10,10 @@ import numpy as np
 
 from flyrun.families.family import Family
 from flyrun.fitting.level_fits import in_order
-from flyrun.fitting.scan import text_levels
-from flyrun.fitting.scan.encoded_rows import Sample
+from flyrun.fitting.scan import column_checks, text_levels
 from flyrun.fitting.scan.one_look import MISSING, MOST, Each, LevelLook, Levels, Split, too_many
 from flyrun.fitting.scan.pilot import Inputs, Own
+from flyrun.fitting.scan.pilot_rows import Sample
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import Found, Scan, Steps, stages_of
 from flyrun.fitting.scan.table_files import Block
@@ -38,7 +38,8 @@ class LevelScans:
 
     def __init__(self, inputs: Inputs, seed: int):
         request, shards, columns, table, mapper, _ = inputs
-        self.by, self.mapper = str(request.by), mapper
+        self.by, self.mapper, self.shards, self.table = str(request.by), mapper, shards, table
+        self.read, self.target = columns, request.target
         texts = text_levels.named(shards, (*columns, request.target))
         text_levels.refuse_references(shards, texts, table)
         scan = partial(Scan, inputs._replace(say=lambda line: None))
@@ -69,7 +70,7 @@ class LevelScans:
             level_scan = scan(seed + 1 + k, Own(counts[name], given, len(names)))
             level = self.levels[name] = OneLevel(k, counts[name], level_scan)
             try:
-                level.scan.levels = text_levels.ordered(values, texts, table, given)
+                level.scan.levels = text_levels.ordered(values, texts, table, given, counts[name])
             except FlyrunError as error:
                 level.found = error
         self.few = min(_WHOLE, _ALL_WHOLE // len(names))
@@ -101,6 +102,8 @@ class LevelScans:
             ):
                 break
             ahead = min(n, 2 * done)
+        pilots = [*self.samples.values()]
+        column_checks.refuse_doubtful(self.shards, self.table, self.read, pilots, self.target)
         for name, sample in self.samples.items():
             weight = self.levels[name].rows / max(float((1.0 / sample.chance).sum()), 1e-300)
             self.samples[name] = sample._replace(chance=np.minimum(sample.chance / weight, 1.0))

@@ -15,7 +15,7 @@ from flyrun.fitting import table_posterior as posteriors
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import Request, TypedTable, dashed
-from flyrun.fitting.scan import kept_sums, mappers, table_files
+from flyrun.fitting.scan import column_checks, kept_sums, mappers, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.row_groups import tree
@@ -31,7 +31,7 @@ from flyrun.tables.order import refuse_unfitted
 
 _SEED = 0
 #: options that a scan knows
-_TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "order", "missing", "formula")
+_TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "order", "missing", "na")
 _MOST_NAMED = 3  # columns that hold rows of the core
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
@@ -120,7 +120,8 @@ def answers(
 def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]:
     """The files, the table as it is typed, and the features. FlyrunError for what a scan does not take."""
     _refuse_options(request)
-    shards, table = table_files.find(request.file), request.typed_table
+    table = request.typed_table
+    shards = table_files.with_missing(table_files.find(request.file), table.na)
     drop, features = table.drop, table.features
     if table.formula is not None:
         table, features = _of_formulas(shards, table, request)
@@ -130,7 +131,8 @@ def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]
         if shards.kinds[request.by] == "other":
             raise ConfigError(f"--by {request.by}: holds neither text nor numbers; name another column")
         drop = (*drop, request.by)
-    columns = table_files.chosen(shards, request.target, features, drop, table.beside)
+    columns = table_files.chosen(shards, request.target, features, drop, table.beside, table)
+    column_checks.refuse_ends(shards, table, columns)
     fitted = (*columns, request.target, *table.beside.values())
     refuse_unfitted(table, fitted)
     if text := [name for name in table.numeric if name in fitted and shards.kinds[name] == "text"]:
@@ -276,7 +278,7 @@ def _refuse_options(request: Request) -> None:
                 f"{request.target} itself, as with --model gamma, whose coefficients are of the log of its "
                 "mean, or write a column of the log"
             )
-        if key not in (*_TAKEN, "written"):
+        if key not in (*_TAKEN, "formula", "written"):
             raise ConfigError(
                 f"{dashed('rows' if key == 'limit' else key)}: is not for a scan of many files; leave it out"
             )

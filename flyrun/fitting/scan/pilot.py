@@ -10,8 +10,9 @@ import numpy as np
 from flyrun.families.family import Family
 from flyrun.fitting import table_posterior
 from flyrun.fitting.request import Request, TypedTable
-from flyrun.fitting.scan import folds, terms, text_levels
-from flyrun.fitting.scan.encoded_rows import Encoding, PilotLook, Sample, scaled
+from flyrun.fitting.scan import column_checks, folds, terms, text_levels
+from flyrun.fitting.scan.encoded_rows import Encoding, scaled
+from flyrun.fitting.scan.pilot_rows import PilotLook, Sample
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.table_files import Block, Shards
 from flyrun.ground.errors import ConfigError, DataError
@@ -99,6 +100,7 @@ class Table:
         self.rows_read += sample.read
         if not len(sample.y):
             raise DataError(f"{self.shards.given}: every row looked at lacks a value")
+        column_checks.refuse_doubtful(self.shards, self.table, self.read, [sample], self.target)
         return sample._replace(chance=sample.chance * met)
 
     @property

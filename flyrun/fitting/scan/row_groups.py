@@ -65,9 +65,11 @@ def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.nd
         if not pyarrow.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         whole = column.unify_dictionaries().combine_chunks()
-        texts = whole.dictionary.cast(pyarrow.string()).to_pylist()
-        codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        pairs.append((texts, codes.astype(np.int64)))
+        texts = _texts(whole.dictionary, block.file.na)
+        kept = [text for text in texts if text is not None]
+        place = np.array([*(-1 if text is None else kept.index(text) for text in texts), -1])
+        codes = whole.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+        pairs.append((kept, place[codes.astype(np.int64)]))
     return pairs
 
 
@@ -123,7 +125,8 @@ def _columns(block: Block, columns: tuple[str, ...], levels: Levels, part: Any) 
     for name in columns:
         if name not in named:
             column = part.column(name)
-            arrays.append(_codes(column, levels[name]) if name in levels else _numbers(column))
+            na = block.file.na
+            arrays.append(_codes(column, levels[name], na) if name in levels else _numbers(column, na))
         elif (value := named[name]) is None:
             arrays.append(np.full(len(part), np.nan))
         else:
@@ -146,7 +149,7 @@ def _spanned(values: np.ndarray, span: tuple[Any, Any] | None) -> bool:
     """Whether numbers (n,) span half of that."""
     finite = values[np.isfinite(values)]
     try:
-        return span is not None and len(finite) > 0 and np.ptp(finite) >= 0.5 * (span[1] - span[0])
+        return span is not None and len(finite) > 0 and np.ptp(finite) >= 0.5 * float(span[1] - span[0])
     except TypeError:  # of what are no numbers
         return False
 
@@ -193,23 +196,50 @@ def _footer(path: str, size: int, changed_ns: int) -> Any:
         return parquet.read_metadata(source)
 
 
-def _numbers(column: Any) -> np.ndarray:
+def _numbers(column: Any, na: tuple[str, ...] = ()) -> np.ndarray:
+    """Numbers (n,), NaN for what is missing, as all are that `na` names."""
+    import pyarrow  # late: an extra
+
+    if pyarrow.types.is_decimal(column.type):
+        column = column.cast(pyarrow.float64())
     parts = getattr(column, "chunks", [column])
     chunks = [part.to_numpy(zero_copy_only=False) for part in parts]
     numbers = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
-    return numbers.astype(np.float64) if numbers.dtype.kind not in "iuf" else numbers
+    numbers = numbers.astype(np.float64) if numbers.dtype.kind not in "iuf" else numbers
+    if codes := numbers_of(na):
+        numbers = np.where(np.isin(numbers, codes), np.nan, numbers)
+    return numbers
 
 
-def _codes(column: Any, levels: tuple[str, ...]) -> np.ndarray:
+def numbers_of(na: Iterable[str]) -> list[float]:
+    """Those of words for missing values that are numbers."""
+    numbers = []
+    for word in na:
+        with contextlib.suppress(ValueError):
+            numbers.append(float(word))
+    return numbers
+
+
+def _texts(values: Any, na: tuple[str, ...]) -> list[str | None]:
+    """Each of an Arrow array's values as a category calls it; None for what is missing, as `na` are."""
+    import pyarrow  # late: an extra
+
+    texts = values.cast(pyarrow.string()).to_pylist()
+    if pyarrow.types.is_boolean(values.type):
+        texts = [text and text.capitalize() for text in texts]  # as pandas calls them
+    return [None if text in na else text for text in texts]
+
+
+def _codes(column: Any, levels: tuple[str, ...], na: tuple[str, ...]) -> np.ndarray:
     """Numbers (n,) of the levels of categories, NaN for what is missing, or is none of them."""
-    import pyarrow.compute  # late: an extra
+    import pyarrow  # late: an extra
 
-    known, codes = pyarrow.array(levels, pyarrow.string()), []
+    place, codes = {level: float(k) for k, level in enumerate(levels)}, []
     for chunk in getattr(column, "chunks", [column]):
         coded = chunk if pyarrow.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        texts = coded.dictionary.cast(known.type)
-        places = pyarrow.compute.index_in(texts, value_set=known).to_numpy(zero_copy_only=False)
-        places = np.append(np.asarray(places, np.float64), np.nan)  # the last of what is missing
+        texts = _texts(coded.dictionary, na)
+        # the last of what is missing
+        places = np.array([*(np.nan if text is None else place.get(text, np.nan) for text in texts), np.nan])
         index = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
         codes.append(places[index.astype(np.int64)])
     return np.concatenate(codes) if codes else np.empty(0)

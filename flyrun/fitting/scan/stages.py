@@ -18,15 +18,15 @@ from flyrun.fitting.priors import INTERCEPT_SD
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan import folds, pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, AtEnds, GramLook, Intensity, Products, SumLook, Sums
-from flyrun.fitting.scan.encoded_rows import Encoding, RowsLook, Sample
+from flyrun.fitting.scan.encoded_rows import Encoding
 from flyrun.fitting.scan.pilot import Table
+from flyrun.fitting.scan.pilot_rows import RowsLook, Sample
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.row_weights import Model
 from flyrun.fitting.scan.rows_to_come import LEAST_DRAWS, rows_to_come
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
-from flyrun.ground.schema import quoted
 from flyrun.ground.threads import one_blas_thread
 from flyrun.tables.layout import Layout
 
@@ -102,7 +102,7 @@ class Scan(Table):
         # about a peaked prior's mode rows that matter would seem small
         sd = np.where(np.isfinite(prior.sd), prior.sd, INTERCEPT_SD)
         start = model._replace(prior=CoefficientPrior(prior.mean, sd)).posterior(
-            pilot_rows.rows_of(pilot, encoding, model.form, self.given)
+            pilot_rows.rows_of(pilot, encoding, model.form, self.shards.blocks)
         )
         at, likelihood = mode.find(start)
         curvature = likelihood.curvature
@@ -310,7 +310,7 @@ class Scan(Table):
         levels = len(encoding.values)
         table_posterior.refuse_many(family.linear(levels) * (self.width - 1 + family.intercept))
         self.refuse_few(sample, encoding)
-        rows = pilot_rows.rows_of(sample, encoding, encoding.form(family), self.given)
+        rows = pilot_rows.rows_of(sample, encoding, encoding.form(family), self.shards.blocks)
         each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), rows.features, rows.target
         none = np.zeros(x.shape[1], bool)
         sums = (x.T @ each, (x * x).T @ each, none, np.array([y @ each, (y * y) @ each]))
@@ -319,7 +319,7 @@ class Scan(Table):
         whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, ends, ())
         layout, _, exact = self._exact(family, encoding, whole)
         model = self._model(exact, family)
-        rows = pilot_rows.rows_of(sample, exact, model.form, self.given)
+        rows = pilot_rows.rows_of(sample, exact, model.form, self.shards.blocks)
         with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
             draws = weighted_draws.fit(model.posterior(rows), self.seed)
         post = model.surrogate(rows, _nothing(len(draws.x.T)))
@@ -345,8 +345,8 @@ class Scan(Table):
         owners = [column.name for column in encoding.features for _ in column.encoded]
         if constant := [name for name, sd in zip(owners, ratio, strict=True) if not sd > 1e-6]:
             raise DataError(
-                f"{self.given}: {constant[0]} has one value alone in all rows; leave it out with --drop "
-                f"{quoted(constant[0])}, or choose another --target"
+                f"{self.given}: {constant[0]} has one value alone in all rows; "
+                f"{self.table.without(constant[0])}, or choose another target"
             )
         away, ratio = np.where(two, 0.0, away), np.where(two, 1.0, ratio)
         if not family.intercept:

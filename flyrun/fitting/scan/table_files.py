@@ -5,8 +5,11 @@ Files are in the order of their names.
 
 import glob
 import hashlib
+from collections.abc import Mapping
+from decimal import Decimal
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -21,13 +24,14 @@ from flyrun.tables.options import Table
 
 _ENDINGS = (".parquet", ".pq")
 _MOST_NAMED = 6
+_USUAL = Table()
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class File(NamedTuple):
     """A file as first looked at. footer: digest of what Parquet says of its columns at its end.
 
-    named: columns that its folders' names hold, and their values.
+    named: columns that its folders' names hold, and their values; na: words for missing values besides.
     """
 
     path: str
@@ -35,6 +39,7 @@ class File(NamedTuple):
     changed_ns: int
     footer: str
     named: tuple[tuple[str, str | None], ...] = ()
+    na: tuple[str, ...] = ()
 
 
 class Block(NamedTuple):
@@ -46,11 +51,31 @@ class Block(NamedTuple):
     rows: int
     first: int
 
+    def __str__(self) -> str:
+        """As messages name it."""
+        return f"{self.file.path}: row group {self.group}"
+
+
+class Ends(NamedTuple):
+    """The least and the greatest number of a column, as the files say, and the row groups they are in."""
+
+    low: Any
+    of_low: Block
+    high: Any
+    of_high: Block
+
+    def plus(self, other: "Ends") -> "Ends":
+        """Of both."""
+        low = self if self.low <= other.low else other
+        high = self if self.high >= other.high else other
+        return Ends(low.low, low.of_low, high.high, high.of_high)
+
 
 class Shards(NamedTuple):
     """A table. given: as it was named; kinds: of each column, "number", "boolean", "text", "other", or of
-    numbers that are to be categories "category".  counting: columns without a name that count the rows of
-    each row group, as an index does that was written along.
+    numbers that are to be categories "category".  counting: columns that count the rows of each row group,
+    as an index does that was written along.  faults: why columns that files do not share, or that hold what
+    is no column of a regression, cannot be used.  ends: of numbers, where each row group says them.
     """
 
     given: str
@@ -58,6 +83,8 @@ class Shards(NamedTuple):
     blocks: list[Block]
     kinds: dict[str, str]
     counting: tuple[str, ...] = ()
+    faults: Mapping[str, str] = MappingProxyType({})
+    ends: Mapping[str, Ends] = MappingProxyType({})
 
     @property
     def rows(self) -> int:
@@ -92,10 +119,11 @@ def find(given: str) -> Shards:
     except ImportError as error:
         needed = "needs pyarrow; install it with `pip install 'flyrun[parquet]'`"
         raise DataError(f"{given}: reading Parquet {needed}") from error
-    files, blocks = list[File](), list[Block]()
-    kinds, first, paths = dict[str, str](), 0, _paths(given)
+    files, blocks, held = list[File](), list[Block](), dict[str, dict[str, str]]()
+    first, paths = 0, _paths(given)
     named = {path: _named(given, path) for path in paths}
     counting: set[str] | None = None
+    ends: dict[str, Ends] | None = None
     for path in paths:
         file = _file(path, named[path])
         try:
@@ -110,22 +138,27 @@ def find(given: str) -> Shards:
                     "write it as one, or fit this file alone without executor=dask"
                 )
             raise DataError(f"{path}: {what}") from error
-        file_kinds = {field.name: _kind(field.type) for field in schema}
-        if both := next((name for name, _ in file.named if name in file_kinds), None):
+        contents = {field.name: _contents(field.type) for field in schema}
+        if both := next((name for name, _ in file.named if name in contents), None):
             raise DataError(f"{path}: has a column {both!r}, which its folder's name holds, too; rename one")
-        file_kinds |= {name: _kind_of_words(name, named) for name, _ in file.named}
-        kinds = kinds or file_kinds
-        _refuse_others(path, file_kinds, files[0].path if files else path, kinds)
+        held[path] = contents | {name: _contents_of_words(name, named) for name, _ in file.named}
         files.append(file)
         for group in range(about.num_row_groups):
             if rows := about.row_group(group).num_rows:
-                count = _counting(about.row_group(group))
-                counting = count if counting is None else counting & count
-                blocks.append(Block(len(blocks), file, group, rows, first))
+                block = Block(len(blocks), file, group, rows, first)
+                own = _ends(about.row_group(group), block)
+                whole = {name for name, both in own.items() if isinstance(both.low, int)}
+                count = {name for name in whole if rows > 1 and own[name].high - own[name].low == rows - 1}
+                counting = count if counting is None or rows == 1 else counting & count
+                ends = (
+                    own if ends is None else {name: ends[name].plus(own[name]) for name in ends.keys() & own}
+                )
+                blocks.append(block)
                 first += rows
     if not blocks:
         raise DataError(f"{given}: holds no rows; name a folder or a pattern of Parquet files with rows")
-    return Shards(given, files, blocks, kinds, tuple(sorted(counting or ())))
+    kinds, faults = _agreed(held)
+    return Shards(given, files, blocks, kinds, tuple(sorted(counting or ())), faults, ends or {})
 
 
 def _paths(given: str) -> list[str]:
@@ -148,11 +181,11 @@ def _named(given: str, path: str) -> tuple[tuple[str, str | None], ...]:
     return tuple((key, None if value == _NO_VALUE else unquote(value)) for key, value in pairs)
 
 
-def _kind_of_words(name: str, named: dict[str, tuple[tuple[str, str | None], ...]]) -> str:
+def _contents_of_words(name: str, named: dict[str, tuple[tuple[str, str | None], ...]]) -> str:
     """Of a column that folders' names hold: numbers where all are."""
     values = [value for pairs in named.values() for key, value in pairs if key == name and value is not None]
     try:
-        return "number" if np.isfinite([float(value) for value in values]).all() else "text"
+        return "numbers" if np.isfinite([float(value) for value in values]).all() else "text"
     except ValueError:
         return "text"
 
@@ -171,35 +204,85 @@ def _file(path: str, named: tuple[tuple[str, str | None], ...]) -> File:
     return File(path, size, changed_ns, footer, named)
 
 
-def _kind(type_: Any) -> str:
+#: kinds of columns by what they hold
+_KINDS = {"numbers": "number", "true and false": "boolean", "text": "text"}
+_NULLS = "nothing but nulls"
+
+
+def _contents(type_: Any) -> str:
+    """What a column of an Arrow type holds, in words."""
     import pyarrow  # late: an extra
 
     is_ = pyarrow.types
-    if is_.is_boolean(type_):
-        return "boolean"
     if is_.is_dictionary(type_):
-        return _kind(type_.value_type)
-    if is_.is_string(type_) or is_.is_large_string(type_):
-        return "text"
-    return "number" if is_.is_integer(type_) or is_.is_floating(type_) else "other"
+        return _contents(type_.value_type)
+    tests = {
+        _NULLS: (is_.is_null,),
+        "true and false": (is_.is_boolean,),
+        "text": (is_.is_string, is_.is_large_string, is_.is_string_view),
+        "numbers": (is_.is_integer, is_.is_floating, is_.is_decimal),
+        "dates or times": (is_.is_temporal,),
+        "lists or other nested values": (is_.is_nested,),
+    }
+    return next((words for words, each in tests.items() if any(test(type_) for test in each)), str(type_))
 
 
-def _counting(group: Any) -> set[str]:
-    """Columns of a row group without a name whose ends are as far apart as numbers of its rows."""
-    counting = set()
+def _ends(group: Any, block: Block) -> dict[str, Ends]:
+    """The least and the greatest number in columns of a row group, of those that have statistics."""
+    ends = {}
     for column in map(group.column, range(group.num_columns)):
-        ends = column.statistics
-        if is_nameless(column.path_in_schema) and ends is not None and ends.has_min_max:
-            apart = ends.max - ends.min if isinstance(ends.max, int) else None
-            counting |= {column.path_in_schema} if apart == group.num_rows - 1 else set()
-    return counting
+        held = column.statistics
+        if held is None or not held.has_min_max or isinstance(held.max, bool):
+            continue
+        if isinstance(held.max, int | float | Decimal) and held.max == held.max:
+            ends[column.path_in_schema] = Ends(held.min, block, held.max, block)
+    return ends
+
+
+def _agreed(held: dict[str, dict[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Kinds of columns, and why some cannot be used. held: by path what columns hold, in words."""
+    kinds, faults = dict[str, str](), dict[str, str]()
+    for name in dict.fromkeys(name for contents in held.values() for name in contents):
+        there = {path: contents[name] for path, contents in held.items() if name in contents}
+        lack = next((path for path in held if path not in there), None)
+        known = {path: words for path, words in there.items() if words != _NULLS} or there
+        first, words = next(iter(known.items()))
+        kinds[name] = _KINDS.get(words, "other")
+        other = next((path for path in known if known[path] != words), None)
+        if lack is not None:
+            count = f", as do {len(there):,} of {len(held):,} files" if len(held) > 2 else ""
+            close = did_you_mean(name, held[lack])
+            faults[name] = f"{lack}: has no column {name!r}, which {first} has{count}{close}; write it there"
+        elif other is not None:
+            faults[name] = (
+                f"{other}: column {name!r} holds {known[other]}, in {first} {words}; write both alike"
+            )
+        elif kinds[name] == "other":
+            mend = "write days since a date" if words == "dates or times" else "write numbers or text"
+            faults[name] = f"{first}: column {name!r} holds {words}, neither numbers nor text; {mend}"
+    return kinds, faults
+
+
+def with_missing(shards: Shards, na: tuple[str, ...]) -> Shards:
+    """The same, in which these words and numbers stand for missing values."""
+    if not na:
+        return shards
+    of = {
+        file.path: file._replace(
+            na=na, named=tuple((name, None if word in na else word) for name, word in file.named)
+        )
+        for file in shards.files
+    }
+    blocks = [block._replace(file=of[block.file.path]) for block in shards.blocks]
+    return shards._replace(files=[*of.values()], blocks=blocks)
 
 
 def left_out(shards: Shards, table: Table) -> list[str]:
     """Columns that are left out for they count the rows, and nothing names them."""
     if table.features is not None or table.formula is not None:
         return []
-    return [name for name in shards.counting if name not in table.drop and table.role(name) == "column"]
+    counting = filter(is_nameless, shards.counting)
+    return [name for name in counting if name not in table.drop and table.role(name) == "column"]
 
 
 def _refuse_others(path: str, file_kinds: dict[str, str], first: str, kinds: dict[str, str]) -> None:
@@ -227,8 +310,12 @@ def chosen(
     features: tuple[str, ...] | None,
     drop: tuple[str, ...],
     beside: dict[str, str],
+    table: Table = _USUAL,
 ) -> list[str]:
-    """The features' names, in the files' order. Raises DataError for ones that cannot be used."""
+    """The features' names, in the files' order. Raises DataError for ones that cannot be used.
+
+    table: as it is typed, for what helps.
+    """
     for option, name in (
         ("target", target),
         *beside.items(),
@@ -240,22 +327,20 @@ def chosen(
         name
         for name in shards.kinds
         if name not in (target, *beside.values(), *drop)
-        and (name not in shards.counting if features is None else name in features)
+        and (features is not None or name not in shards.counting or not is_nameless(name))
+        and (features is None or name in features)
     ]
     if index := next((name for name in wanted if features is None and is_nameless(name)), None):
         raise DataError(
             f"{shards.given}: column {index} has no name of its own, as an index that was written along; "
             f"name it in the files, or leave it out with --drop {quoted(index)}"
         )
-    if other := [name for name in wanted if shards.kinds[name] == "other"]:
-        raise DataError(
-            f"{shards.given}: {listing(other[:_MOST_NAMED])} {'holds' if len(other) == 1 else 'hold'} "
-            f"neither numbers nor text; leave out with --drop {quoted(','.join(other))}, or write numbers"
-        )
-    for option, name in (("target", target), *beside.items()):
-        if shards.kinds[name] == "other" or (option != "target" and shards.kinds[name] == "text"):
-            mend = ", as 0 and 1 for two classes" if option == "target" else ""
-            raise DataError(f"--{option} {quoted(name)}: holds no numbers; write numbers{mend}")
+    for name in (target, *beside.values(), *wanted):
+        if name in shards.faults:
+            raise DataError(f"{shards.faults[name]}, or {table.without(name)}")
+    for option, name in beside.items():
+        if shards.kinds[name] == "text":
+            raise DataError(f"--{option} {quoted(name)}: holds no numbers; write numbers")
     if not wanted:
         raise DataError(f"{shards.given}: no column is left to explain {target}")
     return wanted

@@ -10,7 +10,7 @@ from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan.row_groups import levels_of, tree
 from flyrun.fitting.scan.table_files import Block, Shards
 from flyrun.ground.errors import DataError
-from flyrun.tables.cells import PARTS, are_complex
+from flyrun.tables.cells import PARTS, are_complex, kind
 from flyrun.tables.layout import MOST_LEVELS, Column
 
 
@@ -44,8 +44,8 @@ class TextLook:
 
 
 def named(shards: Shards, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of categories: of text, or of numbers that are said to be."""
-    return tuple(name for name in columns if shards.kinds[name] in ("text", "category"))
+    """Those of categories: of text, of true and false, or of numbers that are said to be."""
+    return tuple(name for name in columns if shards.kinds[name] in ("text", "boolean", "category"))
 
 
 def category(shards: Shards, name: str, levels: Sequence[str]) -> Column:
@@ -67,7 +67,8 @@ def find(
     refuse_references(shards, names, options)
     if not names:
         return ()
-    return ordered(tree(mapper(TextLook(names), groups, "levels of text")), names, options, shards.given)
+    texts = tree(mapper(TextLook(names), groups, "levels of text"))
+    return ordered(texts, names, options, shards.given, shards.rows)
 
 
 def refuse_references(shards: Shards, names: tuple[str, ...], options: TypedTable) -> None:
@@ -81,18 +82,22 @@ def refuse_references(shards: Shards, names: tuple[str, ...], options: TypedTabl
 
 
 def ordered(
-    texts: Texts, names: tuple[str, ...], options: TypedTable, given: str
+    texts: Texts, names: tuple[str, ...], options: TypedTable, given: str, rows: int
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """As of `find`, from the columns' values; given: the table as it is named."""
-    from flyrun.tables import columns  # late: pandas takes half a second
+    """As of `find`, from the columns' values; given: the table as it is named; rows: of it."""
+    from flyrun.tables import columns, doubts  # late: pandas takes half a second
     from flyrun.tables.seen import Seen  # late: as above
 
     categories = []
     for name in names:
-        seen = Seen(name, options, given, text=True, values={*texts.of(name)})
+        seen = Seen(name, options, given, text=True, values={*texts.of(name)}, count=rows)
+        seen.names = name in options.categorical or bool(options.order_of(name))
+        strays = sorted(value for value in seen.values if kind(value, options.decimal) != "number")
+        seen.stray = (None, strays[0]) if strays else None
         columns.take_order(seen)
-        if len(seen.values) <= MOST_LEVELS and are_complex(seen.values) and name not in options.categorical:
+        if len(seen.values) <= MOST_LEVELS and are_complex(seen.values) and not seen.names:
             raise seen.error(f"holds complex numbers; {PARTS}")
+        doubts.check([seen], lambda names: iter(()), 0)
         categories.append(columns.feature(seen, groups=False))
     columns.against_references(categories, options)
     return tuple((column.name, tuple(column.levels or ())) for column in categories)
