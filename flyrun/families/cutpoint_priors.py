@@ -27,7 +27,7 @@ class Dirichlet(Prior):
         between = np.log(-np.expm1(-apart)) - softplus(-c[..., 1:]) - softplus(c[..., :-1])
         power = self._power(c)
         log_p = -power[0] * softplus(-first) - power[-1] * softplus(last) + between @ power[1:-1]
-        return log_p - (softplus(c) + softplus(-c)).sum(axis=-1)
+        return np.asarray(log_p - np.sum(softplus(c) + softplus(-c), axis=-1))
 
     def _power(self, c: np.ndarray) -> np.ndarray:
         return np.resize(np.array(self.alpha), c.shape[-1] + 1) - 1.0

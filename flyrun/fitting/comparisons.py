@@ -69,11 +69,11 @@ def derivatives(
     step = _STEP * (about.high - about.low)
     parts = {column: rows}
     if by is not None:
-        groups = _column(fit, by)
-        if groups.levels is None:
+        of = _column(fit, by)
+        if of.levels is None:
             raise ConfigError(f"slopes: by={by!r} is a number; name a category")
         texts = rows[by].astype(str)
-        parts = {f"{column}, {by} = {level}": rows[texts == level] for level in groups.levels}
+        parts = {f"{column}, {by} = {level}": rows[texts == level] for level in of.levels}
     changes = {}
     for name, some in parts.items():
         low, high = (
