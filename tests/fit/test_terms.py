@@ -1,5 +1,6 @@
 """Any terms of groups by chains: the map, slopes, and draws against other ways to the same numbers."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
+from flyrun.families import censoring
 from flyrun.families.family import family
 from flyrun.families.options import for_tables
 from flyrun.families.prior_densities import HalfT
-from flyrun.fitting.groups import draw, following, level_map, scales, turning
+from flyrun.fitting.groups import draw, followed, following, joint_map, level_map, scales, turning
 from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
@@ -64,7 +66,8 @@ def test_the_map_gives_effects_their_covariance_and_mean_and_goes_back(q: int) -
     information, c = np.einsum("jik,jlk->ilj", half, half), np.array([0.7, 1.4])
     r, z = rng.standard_normal((2, q, levels, chains))
     t = level_map.triangle(h, q).t
-    mapped = level_map.forward(z, r, information, t, c)
+    roots = level_map.roots(information, t, c)
+    mapped = level_map.forward(z, r, *roots)
     for j in range(levels):
         precision = np.linalg.inv(t[..., 1] @ t[..., 1].T) + c[1] * information[..., j]
         root = mapped.q[..., j, 1]
@@ -72,8 +75,8 @@ def test_the_map_gives_effects_their_covariance_and_mean_and_goes_back(q: int) -
         assert_allclose(
             mapped.u[:, j, 1], root @ z[:, j, 1] + np.linalg.solve(precision, r[:, j, 1]), atol=1e-10
         )
-    assert_allclose(level_map.backward(mapped.v, r, information, t, c), z, atol=1e-10)
-    none = level_map.forward(z, r, information, 0.0 * t, c)  # sds of 0
+    assert_allclose(level_map.backward(mapped.v, r, *roots), z, atol=1e-10)
+    none = level_map.forward(z, r, *level_map.roots(information, 0.0 * t, c))  # sds of 0
     assert_allclose(none.u, 0.0)
     assert_allclose(none.v, z)
 
@@ -107,13 +110,36 @@ def test_the_prior_of_correlations_is_lkj(q: int) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_slopes_agree_with_differences(name: str) -> None:
     for shape in SHAPES:
-        posterior = made(name, shape)
-        posterior.search()
-        x = 0.3 * np.random.default_rng(1).standard_normal((posterior.size + posterior.n_effects, 2))
-        at = posterior.at(x)
-        right = differences(lambda x, its=posterior: its.at(x).log_density, x)
-        assert_allclose(at.slopes, right, atol=1e-5 * (1.0 + np.abs(right).max()))
-        assert_allclose(posterior.following(at), x, atol=1e-8)
+        assert_slopes(made(name, shape))
+
+
+@pytest.mark.parametrize("joint", [0, 2, 5])  # numbers at most
+def test_slopes_agree_where_the_largest_term_is_not_integrated_out(
+    joint: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(followed, "_LARGE", -1_000_000)
+    monkeypatch.setattr(joint_map, "MOST", joint or joint_map.MOST)
+    for shape in SHAPES:
+        assert_slopes(made("gaussian", shape))
+
+
+def assert_slopes(posterior: TermsPosterior) -> None:
+    """They are those of differences, and x comes back."""
+    posterior.search()
+    x = 0.3 * np.random.default_rng(1).standard_normal((posterior.size + posterior.n_effects, 2))
+    at = posterior.at(x)
+    right = differences(lambda x: posterior.at(x).log_density, x)
+    assert_allclose(at.slopes, right, atol=1e-5 * (1.0 + np.abs(right).max()))
+    assert_allclose(posterior.following(at), x, atol=1e-8)
+
+
+def test_slopes_of_censored_targets_agree_too() -> None:
+    for name in ("weibull", "gamma"):
+        its = made(name, CROSSED)
+        y, one = its.rows.target, family(name)
+        rows = replace(its.rows, trials=censoring.columns(one, y, np.arange(60) % 2, 0.5 * y))
+        whole = censoring.censored(one.in_one_part(0) if one.alone_derivatives else one)
+        assert_slopes(TermsPosterior(whole, rows, its.prior, terms=its.terms))
 
 
 @np.errstate(all="ignore")
@@ -188,28 +214,29 @@ def test_chains_and_integrated_draws_are_of_one_posterior(name: str, sizes: list
 
 
 def test_a_map_without_its_determinant_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under normal noise z is exactly N(0, I) given all else: what is left is the density without effects."""
+    """Under normal noise ζ and z are exactly N(0, I) given all else: what is left is the density of this."""
     integrated, posterior = one_factor("gaussian", [3, 3, 3], False)
     posterior.search()
     n, size = posterior.n_coefficients, posterior.size
     x = 0.5 * np.random.default_rng(0).standard_normal((size + posterior.n_effects, 6))
 
     def marginal(read: np.ndarray) -> float:
-        """Of coefficients, log sigma and the log sd: rows are normal, of the sum of both covariances."""
+        """Of log sigma and the log sd: rows are normal, of the sum of three covariances."""
         noise, sd = np.exp(2.0 * read[-2:])
         alike = np.equal.outer(posterior.terms[0].code, posterior.terms[0].code)
-        covariance = noise * np.eye(len(alike)) + sd * alike
-        away = posterior.rows.target - posterior.rows.features @ read[:n]
-        log_prior = float(integrated.log_prior(read[None])[0])
-        return log_prior - 0.5 * (away @ np.linalg.solve(covariance, away) + np.linalg.slogdet(covariance)[1])
+        features, prior = posterior.rows.features, posterior.prior
+        covariance = noise * np.eye(len(alike)) + sd * alike + features * prior.sd**2 @ features.T
+        y = posterior.rows.target
+        log_prior = float(integrated.log_prior(read[None])[0] - prior.log_density(read[None, :n])[0])
+        return log_prior - 0.5 * (y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(covariance)[1])
 
     def left() -> np.ndarray:
-        """Of each point: the density without effects by the map less that in closed form."""
+        """Of each point: the density without coefficients and effects by the map less that in closed form."""
         value = posterior.at(x)
-        s, width = x[n:size], posterior._widths(value.read)[0]
+        s = x[n:size]
         pace = (1.0 + 0.5 * s * s) / np.sqrt(1.0 + 0.25 * s * s)
-        jacobian = np.log(width).sum(axis=0) + np.log(pace).sum(axis=0)
-        by_map = value.log_density + 0.5 * (x[size:] ** 2).sum(axis=0) - jacobian
+        normal = 0.5 * (x[:n] ** 2).sum(axis=0) + 0.5 * (x[size:] ** 2).sum(axis=0)
+        by_map = value.log_density + normal - np.log(pace).sum(axis=0)
         return by_map - np.array([marginal(read) for read in value.read.T])
 
     assert_allclose(np.ptp(left()), 0.0, atol=1e-6)

@@ -13,12 +13,14 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from flyrun.families.prior_densities import Prior
-from flyrun.fitting.groups import level_map
+from flyrun.fitting.groups import joint_map, level_map
 from flyrun.fitting.rows_posterior import Posterior
 
 _STEP = 1e-3  # of differences
 _LOWEST, _HIGHEST, _MOST_ATANH = -4.0, 4.0, 1.5  # of log sds and partial correlations at a reference
 _NEWTON, _CLOSE = 30, 1e-3  # steps at most to a reference, and the predictors' change that ends them
+_WIDEST = 1e3  # of a prior's sd that coefficients are in units of
+_LARGE = 2_000_000  # numbers of the largest term's part of a joint information, at most
 _FAR = 2.5  # by which a step changes a predictor, at most
 
 
@@ -68,11 +70,10 @@ class Term:
 
 
 class Followed(NamedTuple):
-    """What a term's effects follow. mode: û (q, J); information: H (q, q, J); score: r̂ (q, J); others,
-    smaller: by how much r falls with ψ's first numbers (J·q, P + A), and with effects of smaller terms.
+    """What a term's effects follow. information: H (q, q, J); score: r̂ (q, J); others, smaller: by how much
+    r falls with auxiliary numbers (J·q, A), and with coefficients and effects of smaller terms.
     """
 
-    mode: np.ndarray
     information: np.ndarray
     score: np.ndarray
     others: np.ndarray
@@ -80,19 +81,17 @@ class Followed(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """Where the likelihood was expanded. beta: (P,); others: auxiliary numbers, (A,), and h; effects: (E,);
-    rates: of log information by auxiliary numbers, (A,);
-    terms: of each; base: (P,) variances of β with effects at 0; shares: of each term (q, P), by how much they
-    grow with each variance of its effects.
+    """Where the likelihood was expanded. b: coefficients and effects, (P + E,); others: auxiliary numbers,
+    (A,), and h; rates: of log information by auxiliary numbers, (A,); joint: what coefficients and effects of
+    small terms follow; roots: of these where they hang on no sd; terms: of each other.
     """
 
-    beta: np.ndarray
+    b: np.ndarray
     others: np.ndarray
-    effects: np.ndarray
     rates: np.ndarray
+    joint: joint_map.Followed
+    roots: tuple[np.ndarray, np.ndarray] | None
     terms: list[Followed]
-    base: np.ndarray
-    shares: list[np.ndarray]
 
 
 @dataclass
@@ -113,6 +112,15 @@ class Terms(Posterior):
         self.effects = [slice(a, b) for a, b in pairwise(ends)]
         self.n_effects = int(ends[-1])
         self.inner = int(ends[-2])  # effects of all terms but the largest
+        n = self.n_coefficients
+        #: terms whose effects are joined with the coefficients, and how many numbers these are together
+        self.joined = int((n + ends[1:-1] <= joint_map.MOST).sum())
+        self.joint = n + int(ends[self.joined])
+        self.sd_of = np.minimum(self.prior.sd, _WIDEST)
+        self.at_level = [
+            n + place.start + np.arange(term.size).reshape(term.levels, term.effects)
+            for place, term in zip(self.effects, self.terms, strict=True)
+        ]
         self.design = sparse.hstack([term.design for term in self.terms], format="csr")
         self._cut: dict[int, list] = {}
         self.reference: Reference | None = None
@@ -191,83 +199,105 @@ class Terms(Posterior):
                 self._expanded(beta, aux + sign * _STEP * np.eye(len(aux))[k], u)[1].sum() for sign in (1, -1)
             ]
             rates[k] = np.log(ends[0] / ends[1]) / (2.0 * _STEP)
-        x = self.rows.features
-        columns = np.concatenate([curvature[:, None] * x, across + slope[:, None] * rates], axis=1)
-        others = [term.design.T @ columns for term in self.terms]
-        square = x.T @ columns[:, : x.shape[1]]
-        informations, shares, base = list[np.ndarray](), list[np.ndarray](), np.empty(0)
-        for k, term in enumerate(self.terms):
-            weighted = term.design.multiply(curvature[:, None]).tocsr()
-            informations.append(_diagonal(term.design.T @ weighted, term.levels, term.effects))
-            first, share = self._variances(square, others[k][:, : x.shape[1]], informations[k], triangles[k])
-            base, shares = first, [*shares, share]
-        inner = self.design[:, : self.inner]
-        outer = self.terms[-1]
-        weighted = self.design.multiply(curvature[:, None]).tocsr()
-        left = (inner.T @ weighted[:, : self.inner]).toarray()
-        for place, term, precision in zip(self.effects, self.terms[:-1], precisions, strict=False):
-            left[place, place] += np.kron(np.eye(term.levels), precision)
-        cross = (outer.design.T @ weighted[:, : self.inner]).toarray()
-        information = informations[-1]
-        blocks = np.linalg.inv(information.transpose(2, 0, 1) + precisions[-1])
-        freed = _times(blocks, cross)
-        left -= cross.T @ freed
-        others = [*(part - cross[:, place].T @ _times(blocks, others[-1])
-                    for part, place in zip(others[:-1], self.effects, strict=False)), others[-1]]  # fmt: skip
-        whole = left.copy()
-        terms = [_follow(u[self.effects[-1]], information, precisions[-1], others[-1], cross)]
-        for k in range(len(self.terms) - 2, -1, -1):
-            place, term = self.effects[k], self.terms[k]
-            before = slice(0, place.start)
-            block = left[place, place]
-            information = _diagonal(block, term.levels, term.effects) - precisions[k][:, :, None]
-            terms.append(_follow(u[place], information, precisions[k], others[k], left[place, before]))
-            solved = np.linalg.solve(block, np.concatenate([left[place, before], others[k]], axis=1))
-            left[before, before] -= left[before, place] @ solved[:, : place.start]
-            for m in range(k):
-                others[m] = others[m] - left[self.effects[m], place] @ solved[:, place.start :]
+        outer, n = self.terms[-1], self.n_coefficients
+        inner = sparse.hstack(
+            [sparse.csr_matrix(self.rows.features), self.design[:, : self.inner]], format="csr"
+        )
+        columns = across + slope[:, None] * rates
+        weighted = inner.multiply(curvature[:, None]).tocsr()
+        whole, cross = (inner.T @ weighted).toarray(), (outer.design.T @ weighted).toarray()
+        falls = [inner.T @ columns, outer.design.T @ columns]
+        own = outer.design.multiply(curvature[:, None]).tocsr()
+        information = _positive(_diagonal(outer.design.T @ own, outer.levels, outer.effects))
+        b = np.concatenate([beta, u])
+        terms = [_follow(u[self.effects[-1]], information, precisions[-1], falls[1], cross)]
+        if joint := self._joint_with_largest(whole, cross, falls, information, slope, inner, b):
+            self.inner_cholesky = np.empty((0, 0))
+        else:
+            for place, term, precision in list(zip(self.effects, self.terms, precisions, strict=True))[:-1]:
+                at = slice(n + place.start, n + place.stop)
+                whole[at, at] += np.kron(np.eye(term.levels), precision)
+            blocks = np.linalg.inv(information.transpose(2, 0, 1) + precisions[-1])
+            freed = _times(blocks, cross)
+            left, falling = whole - cross.T @ freed, falls[0] - freed.T @ falls[1]
+            middle = left[self.joint :, self.joint :].copy()
+            for k in range(len(self.terms) - 2, self.joined - 1, -1):
+                place, term = self.effects[k], self.terms[k]
+                at, before = slice(n + place.start, n + place.stop), slice(0, n + place.start)
+                block = left[at, at]
+                its = _positive(_diagonal(block, term.levels, term.effects) - precisions[k][:, :, None])
+                terms.append(_follow(u[place], its, precisions[k], falling[at], left[at, before]))
+                solved = np.linalg.solve(block, np.concatenate([left[at, before], falling[at]], axis=1))
+                left[before, before] -= left[before, at] @ solved[:, : at.start]
+                falling[before] -= left[before, at] @ solved[:, at.start :]
+            joint = self._joint_alone(left, falling, precisions, b)
         terms.reverse()
-        self.reference = Reference(beta, psi[self.n_coefficients :], u, rates, terms, base, shares)
-        self.inner_cholesky = self._whitened(whole, triangles, precisions)
+        roots = None
+        if self.joint > joint_map.MOST:  # the coefficients alone, whose prior is of no sd
+            t = np.diag(self.sd_of)[None]
+            roots = joint_map.roots(joint.information[None], t, np.ones(1))
+            joint = joint._replace(falls=0.0 * joint.falls)
+        self.reference = Reference(b, psi[n:], rates, joint, roots, terms)
+        if joint.across is None:
+            self.inner_cholesky = self._whitened(middle, triangles, precisions)
 
-    def _variances(
-        self, square: np.ndarray, others: np.ndarray, information: np.ndarray, t: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Variances of β, (P,), with effects at 0; by how much each of a term's variances adds, (q, P)."""
-        q, _, levels = information.shape
-        ridge = np.diag(np.diag(square) * 1e-6 + 1e-8)
+    def _joint_with_largest(
+        self,
+        whole: np.ndarray,
+        cross: np.ndarray,
+        falls: list[np.ndarray],
+        information: np.ndarray,
+        slope: np.ndarray,
+        inner: Any,
+        b: np.ndarray,
+    ) -> joint_map.Followed | None:
+        """What b follows before the largest term is integrated out, where no term is between and that is not
+        too much."""
+        outer, m = self.terms[-1], self.joint
+        if self.joined < len(self.terms) - 1 or m > joint_map.MOST:
+            return None
+        if outer.size * m * m > max(_LARGE, 40 * len(self.rows)):
+            return None
+        away, u = b[:m].copy(), b[m:].reshape(outer.levels, outer.effects)
+        away[: self.n_coefficients] -= self.prior.mean
+        score = whole @ away + cross.T @ b[m:] + inner.T @ slope
+        scores = np.einsum("ikj,jk->ij", information, u)
+        scores += (cross @ away + outer.design.T @ slope).reshape(u.shape).T
+        across = cross.reshape(outer.levels, outer.effects, m)
+        return joint_map.Followed(whole, score, falls[0], across, scores, falls[1])
 
-        def variances(t: np.ndarray) -> np.ndarray:
-            inner = np.linalg.inv(np.eye(q) + np.einsum("mi,mnj,nk->jik", t, information, t))
-            part = others.reshape(levels, q, -1)
-            loss = np.einsum("jap,ai,jik,bk,jbs->ps", part, t, inner, t, part, optimize=True)
-            return np.diag(np.linalg.inv(square + ridge - loss)).clip(1e-12)
-
-        base, shares = variances(0.0 * t), np.empty((q, len(square)))
-        for k in range(q):
-            alone = np.zeros_like(t)
-            alone[k, k] = np.sqrt(t[k] @ t[k])
-            shares[k] = (variances(2.0 * alone) - variances(alone)).clip(0.0) / (3.0 * alone[k, k] ** 2)
-        return base, shares
+    def _joint_alone(
+        self, left: np.ndarray, falls: np.ndarray, precisions: list[np.ndarray], b: np.ndarray
+    ) -> joint_map.Followed:
+        """What b follows once all larger terms are integrated out at the reference."""
+        m, n = self.joint, self.n_coefficients
+        precision = np.zeros((m, m))
+        precision[range(n), range(n)] = self.sd_of**-2.0
+        information = left[:m, :m].copy()
+        for term, at, its in zip(self.terms[: self.joined], self.at_level, precisions, strict=False):
+            place = slice(at[0, 0], at[-1, -1] + 1)
+            precision[place, place] = np.kron(np.eye(term.levels), its)
+        information[n:, n:] -= precision[n:, n:]
+        values, vectors = np.linalg.eigh(information)
+        information = (vectors * values.clip(0.0)) @ vectors.T
+        away = b[:m].copy()
+        away[:n] -= self.prior.mean
+        return joint_map.Followed(information, (information + precision) @ away, falls[:m])
 
     def _whitened(
         self, left: np.ndarray, triangles: list[np.ndarray], precisions: list[np.ndarray]
     ) -> np.ndarray:
-        """The Cholesky factor of the precision of z of all terms but the largest, which is integrated out."""
-        size = self.inner
+        """The Cholesky factor of the precision of z of terms that are neither joined nor the largest."""
+        size, first = len(left), self.joint - self.n_coefficients
         lower, scale = np.eye(size), np.zeros((size, size))
-        for follows, place, t, precision in zip(
-            self._reference.terms, self.effects, triangles, precisions, strict=False
-        ):
-            if place.stop > size:
-                break
+        for k in range(self.joined, len(self.terms) - 1):
+            follows, place = self._reference.terms[k - self.joined], self.effects[k]
+            at = slice(place.start - first, place.stop - first)
             information = follows.information.transpose(2, 0, 1)
-            lower[place, : place.start] = _times(np.linalg.inv(information + precision), follows.smaller)
-            mapped = level_map.forward(
-                np.zeros((*follows.mode.shape, 1)), np.zeros((*follows.mode.shape, 1)),
-                follows.information, t[..., None], np.ones(1),
-            )  # fmt: skip
-            scale[place, place] = sparse.block_diag(list(mapped.q[..., 0].transpose(2, 0, 1))).toarray()
+            solved = _times(np.linalg.inv(information + precisions[k]), follows.smaller[:, self.joint :])
+            lower[at, : at.start] = solved
+            q = level_map.roots(follows.information, triangles[k][..., None], np.ones(1))[1]
+            scale[at, at] = sparse.block_diag(list(q[..., 0].transpose(2, 0, 1))).toarray()
         both = solve_triangular(lower, scale, lower=True)
         return np.linalg.cholesky(both.T @ left @ both + 1e-10 * np.eye(size))
 
@@ -285,11 +315,14 @@ def _times(blocks: np.ndarray, values: np.ndarray) -> np.ndarray:
     return (blocks @ values.reshape(levels, q, -1)).reshape(values.shape)
 
 
+def _positive(information: np.ndarray) -> np.ndarray:
+    """(q, q, J) without negative eigenvalues."""
+    values, vectors = np.linalg.eigh(information.transpose(2, 0, 1))
+    return np.einsum("jik,jk,jlk->ilj", vectors, values.clip(0.0), vectors)
+
+
 def _follow(
     u: np.ndarray, information: np.ndarray, precision: np.ndarray, others: np.ndarray, smaller: np.ndarray
 ) -> Followed:
-    values, vectors = np.linalg.eigh(information.transpose(2, 0, 1))
-    information = np.einsum("jik,jk,jlk->ilj", vectors, values.clip(0.0), vectors)
-    mode = u.reshape(-1, len(precision)).T
-    score = np.einsum("ikj,kj->ij", information + precision[:, :, None], mode)
-    return Followed(mode, information, score, others, smaller)
+    score = np.einsum("ikj,kj->ij", information + precision[:, :, None], u.reshape(-1, len(precision)).T)
+    return Followed(information, score, others, smaller)

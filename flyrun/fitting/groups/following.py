@@ -1,9 +1,9 @@
 """A posterior of any terms of groups, in coordinates of which nearly all are N(0, I) and independent.
 
-x holds ψ = (ζ, s), then z of each term. Each level's effects follow ψ and the effects of all smaller terms
-(level_map.py); coefficients are β = β̂ + D(h)·ζ, whose widths D follow the sds as those of β do when
-effects are integrated out. Auxiliary numbers and h, of each term, are a = â + s·√(1 + s²/4): logs have
-tails like e^−|a|, which are normal ones of s. What all this leaves out is whitened by a constant matrix.
+x holds ζ and s, then z of each term. Coefficients and the effects of small terms follow auxiliary numbers and
+sds jointly, by ζ and their z (joint_map.py); each level's effects of other terms follow these and the effects
+of all smaller terms (level_map.py). Auxiliary numbers and h, of each term, are a = â + s·√(1 + s²/4): logs
+have tails like e^−|a|, which are normal ones of s. What all this leaves out is whitened by a constant matrix.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.fitting.groups import level_map
+from flyrun.fitting.groups import joint_map, level_map
 from flyrun.fitting.groups.followed import Terms
 from flyrun.fitting.rows_posterior import as_column
 
@@ -31,109 +31,156 @@ class Value(NamedTuple):
     standard: np.ndarray
 
 
+class _Joint(NamedTuple):
+    """What the joint map reads; c: the information relative to the reference's, (C,)."""
+
+    left: joint_map.Left
+    roots: tuple[np.ndarray, ...]
+    c: np.ndarray
+
+
 @dataclass
 class TermsPosterior(Terms):
     """Terms in coordinates that follow."""
 
     def at(self, x: np.ndarray) -> Value:
         """At x (dim, C)."""
-        its, n, chains = self._reference, self.n_coefficients, x.shape[1]
+        its, n, m, chains = self._reference, self.n_coefficients, self.joint, x.shape[1]
         s, x = x[n : self.size], x.copy()
         x[n : self.size] = its.others[:, None] + s * np.sqrt(1.0 + 0.25 * s * s)
         aux = x[n : self.known]
-        width, narrower = self._widths(x)
-        beta = its.beta[:, None] + width * x[:n]
-        away, c = self._away(beta, aux)
-        kept, effects, standard = [], np.empty((self.n_effects, chains)), np.empty((self.n_effects, chains))
+        away, c = self._away(aux)
+        triangles = self._triangles(x)
+        roots = self._roots(triangles, c)
+        joint = self._joint(away, triangles, roots, c)
+        z = np.concatenate([x[:n], x[self.size : self.size + m - n]])
+        first = joint_map.forward(z, joint.left.r, *joint.roots)
+        b, standard = np.empty((n + self.n_effects, chains)), np.empty((self.n_effects, chains))
+        b[:m], standard[: m - n] = first.b, first.v[n:]
+        b[:n] += self.prior.mean[:, None]
         pace = (1.0 + 0.5 * s * s) / np.sqrt(1.0 + 0.25 * s * s)
-        log_p = np.log(width).sum(axis=0) + np.log(pace).sum(axis=0)
+        # of coefficients `_rows` has the prior
+        log_p = first.level + 0.5 * (first.v[:n] ** 2).sum(axis=0) + np.log(pace).sum(axis=0)
+        kept, slopes_of_h = {}, []
         for k, place in enumerate(self.effects):
-            q, information = self.terms[k].effects, its.terms[k].information
-            t, r = level_map.triangle(x[self.scales[k]], q), self._score(k, away, effects, c)
-            z = _by_effect(x[self.size + place.start : self.size + place.stop], q)
-            mapped = level_map.forward(z, r, information, t.t, c)
-            effects[place], standard[place] = _by_level(mapped.u), _by_level(mapped.v)
             prior, slopes = self.terms[k].log_prior(x[self.scales[k]])
-            log_p = log_p + mapped.level + prior
-            kept.append((t, r, mapped, slopes))
-        value, by_beta, by_aux, by_u = self._rows(beta, aux, effects)
+            log_p = log_p + prior
+            slopes_of_h.append(slopes)
+            if k < self.joined:
+                continue
+            r = self._score(k, away, b, c)
+            z = _by_effect(x[self.size + place.start : self.size + place.stop], self.terms[k].effects)
+            mapped = level_map.forward(z, r, *roots[k])
+            b[n + place.start : n + place.stop], standard[place] = _by_level(mapped.u), _by_level(mapped.v)
+            log_p = log_p + mapped.level
+            kept[k] = r, mapped
+        value, by_b, by_aux = self._rows(b, aux)
         log_p = log_p + value
-        out = np.empty_like(x)
-        by_c = np.zeros(chains)
-        for k in range(len(self.terms) - 1, -1, -1):
-            (t, r, mapped, slopes), follows, place = kept[k], its.terms[k], self.effects[k]
-            q, h = self.terms[k].effects, x[self.scales[k]]
-            back = level_map.reverse(mapped, r, follows.information, c, _by_effect(by_u[place], q))
-            out[self.size + place.start : self.size + place.stop] = _by_level(back.z)
-            out[self.scales[k]] = slopes + level_map.triangle_slopes(t, h, back.t)
-            by_c += back.c + (back.r * r).sum(axis=(0, 1)) / c
-            fall = c * _by_level(back.r)
-            by_others = follows.others.T @ fall
-            by_beta -= by_others[:n]
-            by_aux -= by_others[n:]
-            by_u[: place.start] -= follows.smaller.T @ fall
-        out[:n] = width * by_beta
+        out, by_c, backs = np.empty_like(x), np.zeros(chains), {}
+        for k in range(len(self.terms) - 1, self.joined - 1, -1):
+            (r, mapped), follows, place = kept[k], its.terms[k - self.joined], self.effects[k]
+            by_u = _by_effect(by_b[n + place.start : n + place.stop], self.terms[k].effects)
+            by_z, by_r = level_map.reverse(mapped, by_u)
+            backs[k] = by_u, by_z
+            out[self.size + place.start : self.size + place.stop] = _by_level(by_z)
+            by_c += (by_r * r).sum(axis=(0, 1)) / c
+            fall = c * _by_level(by_r)
+            by_aux -= follows.others.T @ fall
+            by_b[: n + place.start] -= follows.smaller.T @ fall
+        by_b[:n] += first.v[:n] / self.sd_of[:, None]
+        back = joint_map.reverse(first, joint.left.r, joint.left.information, joint.c, by_b[:m])
+        out[:n], out[self.size : self.size + m - n] = back.z[:n], back.z[n:]
+        largest = joint_map.reverse_left(its.joint, joint.left, back, joint.c, roots[-1][1])
+        by_aux += largest.aux
+        by_c += 0.0 if its.roots else largest.c + back.c
+        for k, scale in enumerate(self.scales):
+            if k < self.joined:
+                at = self.at_level[k]
+                by_t = np.moveaxis(back.t[:, at[:, :, None], at[:, None]].sum(axis=1), 0, -1)
+            else:
+                by_q = largest.q if k == len(self.terms) - 1 else None
+                how = kept[k][1], kept[k][0], its.terms[k - self.joined].information, c, *backs[k], by_q
+                by_t, more = level_map.reverse_roots(*how)
+                by_c += more
+            out[scale] = slopes_of_h[k] + level_map.triangle_slopes(triangles[k], x[scale], by_t)
         out[n : self.known] = by_aux + its.rates[:, None] * c * by_c
-        stretch = by_beta * width * x[:n] + 1.0  # by log width
-        for k, (scale, term) in enumerate(zip(self.scales, self.terms, strict=True)):
-            q = term.effects
-            of_sds = its.shares[k][:, :, None] * np.exp(2.0 * x[scale][:q])[:, None, :]
-            out[scale][:q] += (narrower * of_sds * stretch).sum(axis=1)
         out[n : self.size] = pace * out[n : self.size] + s / (1.0 + 0.5 * s * s) - s / (4.0 + s * s)
-        return Value(log_p, out, np.concatenate([beta, x[n : self.size]]), effects, standard)
+        return Value(log_p, out, np.concatenate([b[:n], x[n : self.size]]), b[n:], standard)
 
-    def _away(self, beta: np.ndarray, aux: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How far both are from the reference, (P + A, C), and the information relative to its, (C,)."""
+    def _away(self, aux: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How far these are from the reference, (A, C), and the information relative to its, (C,)."""
         its = self._reference
-        away = np.concatenate([beta - its.beta[:, None], aux - its.others[: len(aux), None]])
-        return away, np.exp((its.rates @ away[len(beta) :]).clip(-50.0, 50.0))
+        away = aux - its.others[: len(aux), None]
+        return away, np.exp((its.rates @ away).clip(-50.0, 50.0))
 
-    def _score(self, k: int, away: np.ndarray, effects: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """r, (q, J, C), of the k-th term, by effects (E, C) of smaller ones."""
-        follows, q = self._reference.terms[k], self.terms[k].effects
-        before = slice(0, self.effects[k].start)
-        fall = follows.others @ away + follows.smaller @ (
-            effects[before] - self._reference.effects[before, None]
-        )
-        return c * (follows.score[..., None] - _by_effect(fall, q))
+    def _triangles(self, x: np.ndarray) -> list[level_map.Triangle]:
+        """Of each term, by x as `at` reads it, (size, C) or more."""
+        pairs = zip(self.terms, self.scales, strict=True)
+        return [level_map.triangle(x[scale], term.effects) for term, scale in pairs]
+
+    def _roots(self, triangles: list[level_map.Triangle], c: np.ndarray) -> dict[int, Any]:
+        """W and Q of each term that is not joined; −1: of the largest."""
+        its, last = self._reference, len(self.terms) - 1
+        roots = {
+            k: level_map.roots(its.terms[k - self.joined].information, triangles[k].t, c)
+            for k in range(self.joined, last + 1)
+        }
+        return roots | {-1: roots[last]}
+
+    def _joint(
+        self, away: np.ndarray, triangles: list[level_map.Triangle], roots: dict[int, Any], c: np.ndarray
+    ) -> "_Joint":
+        """The joint map at these sds and auxiliary numbers."""
+        its, chains, n, m = self._reference, len(c), self.n_coefficients, self.joint
+        if its.roots is not None:
+            c = np.ones(chains)
+            left = joint_map.left(its.joint, away, c, None)
+            return _Joint(left, tuple(np.broadcast_to(root, left.information.shape) for root in its.roots), c)
+        t = np.zeros((chains, m, m))
+        t[:, range(n), range(n)] = self.sd_of
+        for at, triangle in zip(self.at_level[: self.joined], triangles, strict=False):
+            t[:, at[:, :, None], at[:, None]] = np.moveaxis(triangle.t, -1, 0)[:, None]
+        left = joint_map.left(its.joint, away, c, roots[-1][1])
+        return _Joint(left, joint_map.roots(left.information, t, c), c)
+
+    def _score(self, k: int, away: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """r, (q, J, C), of the k-th term, by coefficients and effects (P + E, C) of smaller ones."""
+        its = self._reference
+        follows, before = its.terms[k - self.joined], slice(0, self.n_coefficients + self.effects[k].start)
+        fall = follows.others @ away + follows.smaller @ (b[before] - its.b[before, None])
+        return c * (follows.score[..., None] - _by_effect(fall, self.terms[k].effects))
 
     def following(self, at: Value) -> np.ndarray:
         """x (dim, C) of what was read elsewhere, under whatever reference."""
-        x, n = np.concatenate([at.read, at.standard]), self.n_coefficients
-        away, c = self._away(x[:n], x[n : self.known])
-        for k, place in enumerate(self.effects):
-            q, information = self.terms[k].effects, self._reference.terms[k].information
-            t, r = level_map.triangle(x[self.scales[k]], q).t, self._score(k, away, at.effects, c)
-            z = level_map.backward(_by_effect(at.standard[place], q), r, information, t, c)
-            x[self.size + place.start : self.size + place.stop] = _by_level(z)
-        x[: self.size] = self.coordinates(at.read)
+        x, n, m = np.concatenate([at.read, at.standard]), self.n_coefficients, self.joint
+        away, c = self._away(x[n : self.known])
+        b, triangles = np.concatenate([x[:n], at.effects]), self._triangles(x)
+        roots = self._roots(triangles, c)
+        for k in range(self.joined, len(self.terms)):
+            v = _by_effect(at.standard[self.effects[k]], self.terms[k].effects)
+            place = slice(self.size + self.effects[k].start, self.size + self.effects[k].stop)
+            x[place] = _by_level(level_map.backward(v, self._score(k, away, b, c), *roots[k]))
+        joint = self._joint(away, triangles, roots, c)
+        v = np.concatenate([(b[:n] - self.prior.mean[:, None]) / self.sd_of[:, None], at.standard[: m - n]])
+        z = joint_map.backward(v, joint.left.r, *joint.roots)
+        x[:n], x[self.size : self.size + m - n] = z[:n], z[n:]
+        x[n : self.size] = self.coordinates(at.read)
         return x
 
     def coordinates(self, read: np.ndarray) -> np.ndarray:
-        """ψ, (size, C), of coefficients, auxiliary numbers and h, (size, C)."""
-        psi, n = np.empty_like(read), self.n_coefficients
-        psi[:n] = (read[:n] - self._reference.beta[:, None]) / self._widths(read)[0]
-        away = read[n:] - self._reference.others[:, None]
-        psi[n:] = np.sign(away) * np.sqrt(2.0 * (np.sqrt(1.0 + away**2) - 1.0))
-        return psi
+        """s, (size − P, C), of coefficients, auxiliary numbers and h, (size, C)."""
+        away = read[self.n_coefficients :] - self._reference.others[:, None]
+        return np.sign(away) * np.sqrt(2.0 * (np.sqrt(1.0 + away**2) - 1.0))
 
-    def _widths(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """D (P, C), and of each its log's slope by a variance that is added, (P, C), as of shares."""
-        its = self._reference
-        variance = np.repeat(its.base[:, None], x.shape[1], axis=1)
-        for shares, scale in zip(its.shares, self.scales, strict=True):
-            variance += shares.T @ np.exp(2.0 * x[scale][: len(shares)].clip(max=50.0))
-        square = 1.0 / (1.0 / variance + self.prior.sd[:, None] ** -2.0)
-        return np.sqrt(square), square / variance**2
-
-    def _rows(
-        self, beta: np.ndarray, aux: np.ndarray, effects: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Log likelihood and prior of β and auxiliary numbers, (C,), and its slopes, by these and effects."""
-        n, chains = self.n_coefficients, beta.shape[1]
+    def _rows(self, b: np.ndarray, aux: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log likelihood and prior of β and auxiliary numbers, (C,), and its slopes, by b (P + E, C) of
+        coefficients and effects, and these numbers.
+        """
+        n, chains = self.n_coefficients, b.shape[1]
+        beta, effects = b[:n], b[n:]
         x = np.concatenate([beta, aux]).T
-        total, by_effects = self.log_prior(x), np.zeros_like(effects)
-        by_beta, by_aux = self.prior.derivatives(x[:, :n])[0].T.copy(), np.zeros_like(aux)
+        total, by_b, by_aux = self.log_prior(x), np.zeros_like(b), np.zeros_like(aux)
+        by_b[:n] = self.prior.derivatives(x[:, :n])[0].T
         for place, prior in self.singles:
             by_aux[place - n] += prior.derivatives(x[:, place])[0]
         for block, some in self._blocks(max(64, _BLOCK // chains)):
@@ -143,8 +190,8 @@ class TermsPosterior(Terms):
             total = total + (weights * self.family.log_density(y, trials, p)).sum(axis=0)
             by_eta, *by_others = self._slopes(y, trials, p)
             by_eta = weights * by_eta
-            by_beta += rows.features.T @ by_eta
-            by_effects += some.T @ by_eta
+            by_b[:n] += rows.features.T @ by_eta
+            by_b[n:] += some.T @ by_eta
             for k, each in enumerate(by_others):
                 by_aux[k] += np.broadcast_to(weights * each, by_eta.shape).sum(axis=0)
         if self._alike is not None:
@@ -153,7 +200,7 @@ class TermsPosterior(Terms):
             for k, each in enumerate(self.family.alone_derivatives(y, trials, [*aux])[0]):  # type: ignore[misc]
                 by_aux[k] += (weights * each).sum(axis=0)
         self.queries += chains * len(self.rows)
-        return np.where(np.isnan(total), -np.inf, total), by_beta, by_aux, by_effects
+        return np.where(np.isnan(total), -np.inf, total), by_b, by_aux
 
     def _blocks(self, size: int) -> list[tuple[slice, Any]]:
         """All rows, so many at a time, each with its part of the design."""

@@ -85,10 +85,14 @@ class Mapped(NamedTuple):
     v: np.ndarray
 
 
-def forward(z: np.ndarray, r: np.ndarray, information: np.ndarray, t: np.ndarray, c: np.ndarray) -> Mapped:
-    """u of z. information: H."""
+def roots(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W and Q = TW', (q, q, J, C). information: H."""
     inverse = _inverse(information, t, c)
-    q = np.einsum("imc,kmjc->ikjc", t, inverse)
+    return inverse, np.einsum("imc,kmjc->ikjc", t, inverse)
+
+
+def forward(z: np.ndarray, r: np.ndarray, inverse: np.ndarray, q: np.ndarray) -> Mapped:
+    """u of z, by W and Q."""
     score = np.einsum("ikjc,ijc->kjc", q, r)
     drawn = z + score
     v = np.einsum("ikjc,ijc->kjc", inverse, drawn)
@@ -97,12 +101,8 @@ def forward(z: np.ndarray, r: np.ndarray, information: np.ndarray, t: np.ndarray
     return Mapped(np.einsum("ikjc,kjc->ijc", q, drawn), level, inverse, q, drawn, score, v)
 
 
-def backward(
-    v: np.ndarray, r: np.ndarray, information: np.ndarray, t: np.ndarray, c: np.ndarray
-) -> np.ndarray:
+def backward(v: np.ndarray, r: np.ndarray, inverse: np.ndarray, q: np.ndarray) -> np.ndarray:
     """z, (q, J, C), of v, (q, J, C), with u = Tv."""
-    inverse = _inverse(information, t, c)
-    q = np.einsum("imc,kmjc->ikjc", t, inverse)
     drawn = np.linalg.solve(inverse.transpose(2, 3, 1, 0), v.transpose(1, 2, 0)[..., None])[..., 0]
     return drawn.transpose(2, 0, 1) - np.einsum("ikjc,ijc->kjc", q, r)
 
@@ -124,28 +124,32 @@ def _inverse(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> np.ndarra
     return inverse
 
 
-class Slopes(NamedTuple):
-    """Of the log density with `level`, by z and r, (q, J, C), T (q, q, C), and c beside r's part, (C,)."""
-
-    z: np.ndarray
-    r: np.ndarray
-    t: np.ndarray
-    c: np.ndarray
-
-
-def reverse(
-    mapped: Mapped, r: np.ndarray, information: np.ndarray, c: np.ndarray, by_u: np.ndarray
-) -> Slopes:
-    """Slopes of what has the slopes by_u (q, J, C) by u."""
+def reverse(mapped: Mapped, by_u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes by z and r, (q, J, C), of the log density with `level`, whose slopes by u are by_u (q, J, C)."""
     z = np.einsum("ikjc,ijc->kjc", mapped.q, by_u)
     z -= np.einsum("ikjc,kjc->ijc", mapped.w, mapped.v)
-    both = -(mapped.drawn[:, None] * z[None] + z[:, None] * mapped.score[None])
+    return z, np.einsum("ikjc,kjc->ijc", mapped.q, z)
+
+
+def reverse_roots(
+    mapped: Mapped,
+    r: np.ndarray,
+    information: np.ndarray,
+    c: np.ndarray,
+    by_u: np.ndarray,
+    z: np.ndarray,
+    by_q: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes by T, (q, q, C), and by c beside r's part, (C,). z: those by z; by_q: of what else reads Q."""
+    inner = by_u[:, None] * mapped.drawn[None] + r[:, None] * z[None]
+    both = mapped.drawn[:, None] * z[None] + z[:, None] * mapped.score[None]
+    if by_q is not None:
+        inner = inner + by_q
+        both = both + np.einsum("mijc,mkjc->ikjc", by_q, mapped.q)
     q = len(z)
-    both = np.where(np.tri(q, dtype=bool)[..., None, None], both, both.swapaxes(0, 1))
+    both = -np.where(np.tri(q, dtype=bool)[..., None, None], both, both.swapaxes(0, 1))
     both[np.arange(q), np.arange(q)] -= 1.0
-    further = c * np.einsum("ikjc,knjc->injc", np.einsum("imj,mkjc->ikjc", information, mapped.q), both)
-    inner = by_u[:, None] * mapped.drawn[None] + r[:, None] * z[None] + further
+    inner = inner + c * np.einsum("ikjc,knjc->injc", np.einsum("imj,mkjc->ikjc", information, mapped.q), both)
     t = np.einsum("imjc,mkjc->ikc", inner, mapped.w)
     rest = np.einsum("imjc,kmjc->ikjc", mapped.w, mapped.w)
-    by_c = 0.5 * (np.einsum("iijc->c", both) - np.einsum("ikjc,ikjc->c", both, rest)) / c
-    return Slopes(z, np.einsum("ikjc,kjc->ijc", mapped.q, z), t, by_c)
+    return t, 0.5 * (np.einsum("iijc->c", both) - np.einsum("ikjc,ikjc->c", both, rest)) / c

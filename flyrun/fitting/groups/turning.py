@@ -49,25 +49,27 @@ class Draws(NamedTuple):
 
 
 class Whitening:
-    """x = centre + A·w: of ψ by its covariance, of z of all terms but the largest by their precision."""
+    """x = centre + A·w: of s by its covariance, of z of terms between by their precision."""
 
-    def __init__(self, posterior: TermsPosterior, psi: np.ndarray) -> None:
-        """About psi (size,), by differences of slopes."""
-        size = posterior.size
-        self.size, self.inner = size, slice(size, size + posterior.inner)
-        self.centre, self.cholesky = psi, posterior.inner_cholesky
-        x = np.zeros((size + posterior.n_effects, 2 * size))
-        x[:size] = psi[:, None]
-        for k in range(size):
-            x[k, 2 * k : 2 * k + 2] += _STEP, -_STEP
+    def __init__(self, posterior: TermsPosterior, centre: np.ndarray) -> None:
+        """About s, (size − P,), by differences of slopes."""
+        n, size, first = posterior.n_coefficients, posterior.size, posterior.joint - posterior.n_coefficients
+        self.part, self.inner = slice(n, size), slice(size + first, size + posterior.inner)
+        self.centre, self.cholesky = centre, posterior.inner_cholesky
+        number = size - n
+        x = np.zeros((size + posterior.n_effects, 2 * number))
+        x[self.part] = centre[:, None]
+        for k in range(number):
+            x[n + k, 2 * k : 2 * k + 2] += _STEP, -_STEP
         parts = [
-            posterior.at(x[:, first : first + 2 * CHAINS]).slopes for first in range(0, 2 * size, 2 * CHAINS)
+            posterior.at(x[:, start : start + 2 * CHAINS]).slopes
+            for start in range(0, 2 * number, 2 * CHAINS)
         ]
-        slopes = np.concatenate(parts, axis=1)[: self.inner.stop]
+        slopes = np.concatenate(parts, axis=1)
         curvature = -(slopes[:, ::2] - slopes[:, 1::2]) / (2.0 * _STEP)
-        across = self.half(curvature[size:])
-        whole = curvature[:size] - across.T @ across
-        self.follow = self.other_half(across)  # what z moves by per step of ψ
+        across = self.half(curvature[self.inner])
+        whole = curvature[self.part] - across.T @ across
+        self.follow = self.other_half(across)  # what z moves by per step of s
         scale = np.abs(np.diag(whole)).clip(1e-3) ** -0.5
         values, vectors = np.linalg.eigh(0.5 * scale[:, None] * (whole + whole.T) * scale)
         values = np.where(values > _FLOOR, values, _TAKEN)
@@ -84,22 +86,22 @@ class Whitening:
 
     def x(self, w: np.ndarray) -> np.ndarray:
         """x, (dim, C), of w."""
-        x, away = w.copy(), self.root @ w[: self.size]
-        x[: self.size] = self.centre[:, None] + away
+        x, away = w.copy(), self.root @ w[self.part]
+        x[self.part] = self.centre[:, None] + away
         x[self.inner] = self.other_half(w[self.inner]) - self.follow @ away
         return x
 
     def w(self, x: np.ndarray) -> np.ndarray:
         """w, (dim, C), of x."""
-        w, away = x.copy(), x[: self.size] - self.centre[:, None]
-        w[: self.size] = np.linalg.solve(self.root, away)
+        w, away = x.copy(), x[self.part] - self.centre[:, None]
+        w[self.part] = np.linalg.solve(self.root, away)
         w[self.inner] = self.cholesky.T @ (x[self.inner] + self.follow @ away)
         return w
 
     def slopes(self, slopes: np.ndarray) -> np.ndarray:
         """Slopes by w of those by x."""
         out = slopes.copy()
-        out[: self.size] = self.root.T @ (slopes[: self.size] - self.follow.T @ slopes[self.inner])
+        out[self.part] = self.root.T @ (slopes[self.part] - self.follow.T @ slopes[self.inner])
         out[self.inner] = self.half(slopes[self.inner])
         return out
 
@@ -118,7 +120,7 @@ class Sampler:
         self.posterior, self.rng, self.spent = posterior, rng, spent
         self.log_step, self.accepted = np.log(_FIRST), 0.0
         posterior.search()
-        self.whitening = Whitening(posterior, np.zeros(posterior.size))
+        self.whitening = Whitening(posterior, np.zeros(posterior.size - posterior.n_coefficients))
         self._start(rng.standard_normal((posterior.size + posterior.n_effects, CHAINS)))
         ends = [0, *(int(share * warm) for share in _MOVES), warm]
         for k, (first, last) in enumerate(pairwise(ends)):
@@ -193,14 +195,14 @@ class Sampler:
         return _stacked(kept, float(np.mean(accepted)) if accepted else 0.0)
 
     def _move(self, draws: Draws) -> None:
-        """Move the reference to the mean of draws, and ψ's covariance to theirs; chains stay there."""
+        """Move the reference to the mean of draws, and the covariance of s to theirs; chains stay there."""
         posterior, size, last = self.posterior, self.posterior.size, draws.psi.shape[1] // 3
         some = draws.psi[:, last:].reshape(-1, size)
         posterior.refer(some.mean(axis=0), draws.effects[:, last:].mean(axis=(0, 1)), steps=2)
         some = posterior.coordinates(some.T)
         self.whitening = Whitening(posterior, some.mean(axis=1))
-        known, weight, root = 2.0 * size + 10.0, some.shape[1] / 4.0, self.whitening.root
-        covariance = weight * np.cov(some).reshape(size, size) + known * root @ root.T
+        known, weight, root = 2.0 * len(some) + 10.0, some.shape[1] / 4.0, self.whitening.root
+        covariance = weight * np.cov(some).reshape(root.shape) + known * root @ root.T
         self.whitening.root = np.linalg.cholesky(covariance / (weight + known))
         self._start(self.whitening.w(posterior.following(self.at)))
 
