@@ -207,11 +207,12 @@ class Terms(Posterior):
         weighted = inner.multiply(curvature[:, None]).tocsr()
         whole, cross = (inner.T @ weighted).toarray(), (outer.design.T @ weighted).toarray()
         falls = [inner.T @ columns, outer.design.T @ columns]
-        own = outer.design.multiply(curvature[:, None]).tocsr()
-        information = _positive(_diagonal(outer.design.T @ own, outer.levels, outer.effects))
+        weighted = outer.design.multiply(curvature[:, None]).tocsr()
+        information = _positive(_diagonal(outer.design.T @ weighted, outer.levels, outer.effects))
+        slopes = inner.T @ slope, outer.design.T @ slope
         b = np.concatenate([beta, u])
         terms = [_follow(u[self.effects[-1]], information, precisions[-1], falls[1], cross)]
-        if joint := self._joint_with_largest(whole, cross, falls, information, slope, inner, b):
+        if joint := self._joint_with_largest(whole, cross, falls, information, slopes, b):
             self.inner_cholesky = np.empty((0, 0))
         else:
             for place, term, precision in list(zip(self.effects, self.terms, precisions, strict=True))[:-1]:
@@ -247,8 +248,7 @@ class Terms(Posterior):
         cross: np.ndarray,
         falls: list[np.ndarray],
         information: np.ndarray,
-        slope: np.ndarray,
-        inner: Any,
+        slopes: tuple[np.ndarray, np.ndarray],
         b: np.ndarray,
     ) -> joint_map.Followed | None:
         """What b follows before the largest term is integrated out, where no term is between and that is not
@@ -260,9 +260,9 @@ class Terms(Posterior):
             return None
         away, u = b[:m].copy(), b[m:].reshape(outer.levels, outer.effects)
         away[: self.n_coefficients] -= self.prior.mean
-        score = whole @ away + cross.T @ b[m:] + inner.T @ slope
+        score = whole @ away + cross.T @ b[m:] + slopes[0]
         scores = np.einsum("ikj,jk->ij", information, u)
-        scores += (cross @ away + outer.design.T @ slope).reshape(u.shape).T
+        scores += (cross @ away + slopes[1]).reshape(u.shape).T
         across = cross.reshape(outer.levels, outer.effects, m)
         return joint_map.Followed(whole, score, falls[0], across, scores, falls[1])
 
