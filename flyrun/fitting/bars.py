@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NAME = re.compile(r"`([^`]+)`|([^\W\d][\w.]*)")
+_MULTIPLE = re.compile(r"mm\(([^()=]*)\)")
 _WITHIN = ":"  # between the columns of nested groups, and their levels
 
 
@@ -98,11 +99,16 @@ def _bars(term: str, inside: str) -> list[Bar]:
     ends = [sum(len(part) + 1 for part in parts[: k + 1]) for k in range(len(parts))]
     columns = [_column(group[end - len(part) - 1 : end - 1]) for part, end in zip(parts, ends, strict=True)]
     names = tuple(name for name in columns if name is not None)
+    if multiple := _MULTIPLE.fullmatch(group.strip()):
+        several = " + ".join(f"({effects.strip()} | {name.strip()})" for name in multiple[1].split(","))
+        raise FlyrunError(
+            f"{term}: mm() is not fitted, effects of levels wherever they stand; write {several}, effects of "
+            "each column's"
+        )
     if len(names) < len(columns) or len(set(names)) < len(names):
-        multiple = "; mm() is not fitted" if "mm(" in masked(group) else ""
         raise FlyrunError(
             f"{term}: what stands after | is a column, as in '(1 | clinic)', or nested ones, as in "
-            f"'(1 | clinic/ward)' or '(1 | clinic:ward)'{multiple}"
+            f"'(1 | clinic/ward)' or '(1 | clinic:ward)'"
         )
     last = _WITHIN.join(map(quoted, names))
     slopes, intercept = list[str](), True

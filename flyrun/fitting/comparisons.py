@@ -69,11 +69,11 @@ def derivatives(
     step = _STEP * (about.high - about.low)
     parts = {column: rows}
     if by is not None:
-        of = _column(fit, by)
-        if of.levels is None:
+        category = _column(fit, by)
+        if category.levels is None:
             raise ConfigError(f"slopes: by={by!r} is a number; name a category")
         texts = rows[by].astype(str)
-        parts = {f"{column}, {by} = {level}": rows[texts == level] for level in of.levels}
+        parts = {f"{column}, {by} = {level}": rows[texts == level] for level in category.levels}
     changes = {}
     for name, some in parts.items():
         low, high = (

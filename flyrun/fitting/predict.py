@@ -84,7 +84,7 @@ class Fitted:
             return self
         if groups not in NEW_GROUPS[1:]:
             raise ConfigError(f"groups={groups!r}: must be {listing(('known', *NEW_GROUPS[1:]), 'or')}")
-        return replace(self, effects=tuple(replace(factor, levels=(), new=groups) for factor in self.effects))
+        return replace(self, effects=tuple(replace(its, levels=(), new=groups) for its in self.effects))
 
     @property
     def needed(self) -> list[str]:

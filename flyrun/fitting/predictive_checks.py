@@ -57,10 +57,8 @@ class Seen(NamedTuple):
         sign = dataset.target[rows, None] if dataset.folded else 1.0
         features = _raw(dataset.features, layout, rows, sign)
         columns = np.einsum("s...d,nd->sn...", fitted.beta, features[:, : fitted.beta.shape[-1]])
-        eta = columns
-        if dataset.offset is not None:
-            offset = dataset.offset[rows] * layout.target.sd
-            eta = columns + (offset[:, None] if columns.ndim == 3 else offset)
+        offset = 0.0 if dataset.offset is None else dataset.offset[rows] * layout.target.sd
+        eta = columns + (np.reshape(offset, (-1, 1)) if columns.ndim == 3 else offset)
         which = fitted.effects[0].draws if effects else np.arange(len(fitted.beta))
         flat = {name: values.reshape(-1) for name, values in draws.items() if values.ndim == 2}
         numbers = {name: values[which] for name, values in flat.items()} if effects else {}

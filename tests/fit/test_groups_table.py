@@ -35,6 +35,7 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             + rng.normal(0.0, 0.3, 10)[clinic] * (x - 50.0)
             + rng.normal(0.0, 2.0, n),
             "z": clinic,
+            "always": "the same",
             "lab": [f"l{k % 3}" for k in range(n)],
             "colon": [f"a:{k % 5}" for k in range(n)],
         }
@@ -102,8 +103,19 @@ def test_a_mode_without_digits_is_for_chains() -> None:
         (["ill ~ (1 + x | clinic)"], "write x, a column of numbers, among the terms too"),
         (["ill ~ x + (1 + z | clinic)"], "write z, a column of numbers, among the terms too"),
         (["ill ~ x + (1 + zz | clinic)"], "zz is no column of the table"),
-        (["ill ~ x + C(lab) + (1 + lab | clinic)"], "write lab, a column of numbers"),
-        (["lab ~ x + (1 | clinic)"], "softmax is not fitted with groups; leave (1 | clinic) out"),
+        (
+            ["ill ~ x + C(lab) + (1 + lab | clinic)"],
+            "write (1 | clinic) + (1 | clinic:lab)",
+        ),
+        (["ill ~ x + (1 | clinic) + (1 | z)"], "write (1 | clinic) alone"),
+        (["ill ~ x + (1 | clinic/z)"], "write (1 | clinic) alone"),
+        (["ill ~ x + z + (1 + z | clinic)"], "no slope within; write (1 | clinic)"),
+        (["ill ~ x + (1 | mm(clinic, lab))"], "write (1 | clinic) + (1 | lab), effects of each"),
+        (["ill ~ x + (1 | always)"], "always has one level, 'the same'; leave (1 | always) out"),
+        (
+            ["lab ~ x + (1 | clinic)"],
+            "softmax is not fitted with groups; write C(clinic)",
+        ),
         (["ill ~ x + z + (1 + z + x | clinic)"], "no slope within; write (1 + x | clinic)"),
         (["ill ~ x + z + (0 + z | clinic)"], "no slope within; write (1 | clinic)"),
         (["ill ~ x + (1 | lab:colon)"], "rename it"),

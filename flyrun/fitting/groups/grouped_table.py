@@ -1,7 +1,7 @@
 """A table's rows by group: the column of a group read, and the posterior with its effects integrated out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +151,9 @@ def posterior_of(
     Raises ConfigError for what is not fitted.
     """
     factors = [_factor(table, layout, bar) for bar in bars]
+    for factor in factors:
+        terms_table.refuse_constant(factor, dataset, layout)
+    _refuse_alike(factors)
 
     def by_chains() -> OfTerms:
         rows = _unfolded(dataset, posterior.rows, slice(None))
@@ -249,14 +252,19 @@ def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
         if name not in known:
             raise ConfigError(f"{bar}: {name} is no column of the table; it has {', '.join(known[:12])}")
     for slope in bar.slopes:
-        if slope not in by_name or by_name[slope].levels is not None:
+        categories = {name.partition("[")[0] for name in layout.names if "[" in name}
+        if slope not in by_name and not {slope, f"C({slope})"} & categories:
             raise ConfigError(f"{bar}: write {slope}, a column of numbers, among the terms too")
+        if slope not in by_name or by_name[slope].levels is not None:
+            less = replace(bar, slopes=tuple(name for name in bar.slopes if name != slope), intercept=True)
+            within = replace(bar, columns=(*bar.columns, slope), slopes=(), correlated=True)
+            raise ConfigError(f"{bar}: {slope} is a category; write {less} + {within}, an effect a level")
     used = [column.name for column in (*layout.columns, *layout.beside.values(), layout.target)]
     for name in bar.columns:
-        if name in used:
+        if name in used and not (len(bar.columns) > 1 and name in layout.text):
             raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
     text = layout.text | set(bar.columns)
-    parts = pieces.pieces(path, [*used, *bar.columns], options, text)
+    parts = pieces.pieces(path, list(dict.fromkeys([*used, *bar.columns])), options, text)
     texts = [
         pd.DataFrame({name: words(piece[name]) for name in bar.columns})
         for piece, _ in usable(parts, options, str(path), text)
@@ -274,5 +282,17 @@ def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
             )
     code, levels = pd.factorize(bar.levels(frame), sort=True)
     if len(levels) < 2:
-        raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]}; leave the group out")
+        raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
     return Factor(bar, tuple(map(str, levels)), tuple(by_name[slope] for slope in bar.slopes), code)
+
+
+def _refuse_alike(factors: Sequence[Factor]) -> None:
+    """Raise ConfigError where two have the same groups of rows, and an intercept each."""
+    for k, other in enumerate(factors):
+        for first in factors[:k]:
+            alike = len(np.unique(first.code * len(other.names) + other.code)) == len(first.names)
+            if alike and len(first.names) == len(other.names) and first.bar.intercept and other.bar.intercept:
+                raise ConfigError(
+                    f"{other.bar}: its groups of rows are those of {first.bar}, so that rows do not tell the "
+                    f"two apart; write {first.bar} alone"
+                )

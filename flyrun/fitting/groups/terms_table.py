@@ -1,7 +1,7 @@
 """Any terms of groups of a table: their posterior by chains, told on the columns' scales."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +14,10 @@ from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import quoted
+from flyrun.tables.columns import MOST_LEVELS
+from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Column, Layout
+from flyrun.tables.quoting import quoted
 
 _MOST_INNER = 3_000  # effects of all terms but the largest, whose information is a dense matrix
 _MOST_EFFECTS = 50_000
@@ -165,8 +167,7 @@ def posterior_of(
     first = factors[0].bar
     if posterior.linear > 1:
         raise ConfigError(
-            f"{first}: {posterior.family.name} is not fitted with groups; leave {first} out, or "
-            "make two classes of the target"
+            f"{first}: {posterior.family.name} is not fitted with groups; {_as_columns(factors[0])}"
         )
     built = [_term(factor, rows, layout, typed) for factor in factors]
     order = sorted(range(len(built)), key=lambda k: built[k].size)
@@ -190,21 +191,38 @@ def posterior_of(
     )
 
 
+def _as_columns(factor: Factor) -> str:
+    """What to write in a factor's place where groups are not fitted."""
+    if len(factor.names) > MOST_LEVELS or len(factor.bar.columns) > 1:
+        return f"leave {factor.bar} out"
+    return f"write C({quoted(factor.bar.group)}), a coefficient a level, in its place"
+
+
+def refuse_constant(factor: Factor, dataset: Dataset, layout: Layout) -> None:
+    """Raise ConfigError for slopes of columns that are the same in all rows of each group."""
+    bar, constant = factor.bar, list[str]()
+    for column in factor.columns:
+        values = np.asarray(dataset.features[:, layout.names.index(column.name)], np.float64)
+        values = values * dataset.target if dataset.folded else values
+        first = np.zeros(len(factor.names))
+        first[factor.code] = values
+        if np.ptp(values) > 0 and np.allclose(values, first[factor.code]):
+            constant.append(column.name)
+    if constant:
+        kept = tuple(name for name in bar.slopes if name not in constant)
+        remedy = replace(bar, slopes=kept, intercept=bar.intercept or not kept)
+        raise ConfigError(
+            f"{bar}: {constant[0]} is the same in all rows of each group, so that it has no slope within; "
+            f"write {remedy}"
+        )
+
+
 def _term(factor: Factor, rows: Rows, layout: Layout, typed: Mapping[str, Typed]) -> Term:
     bar, columns = factor.bar, []
     if bar.intercept:
         columns.append(np.ones(len(rows)))
     for column in factor.columns:
         values = np.asarray(rows.features[:, layout.names.index(column.name)], np.float64)
-        first = np.zeros(len(factor.names))
-        first[factor.code] = values
-        if np.ptp(values) > 0 and np.allclose(values, first[factor.code]):
-            without = ", ".join(name for name in bar.slopes if name != column.name)
-            raise ConfigError(
-                f"{bar}: {column.name} is the same in all rows of each group, so that it has no slope "
-                f"within; write ({'1' if bar.intercept or not without else '0'}{' + ' if without else ''}"
-                f"{without.replace(', ', ' + ')} | {':'.join(map(quoted, bar.columns))})"
-            )
         columns.append(values if factor.centred else values + column.mean / column.sd)
     names, unit = stored_effects.sd_names(bar), 1.0 / layout.target.sd
     units = [*([unit] if bar.intercept else []), *(column.sd * unit for column in factor.columns)]
