@@ -8,6 +8,7 @@ from flyrun.families.family import Family, family, with_link
 from flyrun.families.options import for_tables
 from flyrun.fitting import chosen_priors, lines, parameters, priors, ratios, table_posterior
 from flyrun.fitting.groups import grouped_table
+from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
@@ -126,7 +127,13 @@ def look(request: Request) -> list[str]:
         raise ConfigError(
             f"--check: looks at one file, and {request.file} names several; name one, as {quoted(first)}"
         )
-    table, dataset, layout, posterior, _ = _ungrouped(request)
-    note = f"for {model_of(request, dataset.task)}; --check fits nothing"
-    of_priors = table_of_priors(request, layout, posterior)
-    return [*lines.shape(table, layout), *lines.taken(layout), *priors.lines(of_priors), note]
+    asked = of(request)
+    posterior = asked.posterior
+    groups = [f"groups: {posterior.words}"] if isinstance(posterior, OfTable | OfTerms) else []
+    return [
+        *lines.shape(asked.table, asked.layout),
+        *lines.taken(asked.layout),
+        *groups,
+        *priors.lines(asked.priors),
+        f"for {model_of(request, asked.table.task)}; --check fits nothing",
+    ]

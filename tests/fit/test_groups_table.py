@@ -133,6 +133,17 @@ def test_what_is_not_fitted_is_refused(words: list[str], said: str, capsys: pyte
     assert error.count("\n") == 1
 
 
+def test_check_names_groups_and_their_priors_and_refuses_as_a_fit_does(
+    capsys: pytest.CaptureFixture,
+) -> None:
+    assert main(["fit", "t.csv", "ill ~ x + lab + (1 | clinic/lab)", "--check"]) == 0
+    told = "".join(capsys.readouterr())
+    assert "groups: (1 | clinic): 10 groups of " in told  # lab is a term, and what parts clinics
+    assert "sd(clinic:lab)" in told
+    assert main(["fit", "t.csv", "ill ~ x + (1 | always)", "--check"]) == 2
+    assert "leave (1 | always) out" in capsys.readouterr().err
+
+
 def test_terms_that_are_not_integrated_out_are_drawn_by_chains(capsys: pytest.CaptureFixture) -> None:
     """Nested groups, and slopes without correlation, of numbers above 0: rows, priors, new levels, files."""
     table = pd.read_csv("t.csv")
