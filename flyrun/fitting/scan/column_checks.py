@@ -79,13 +79,13 @@ def refuse_doubtful(
         held = held[np.isfinite(held)]
         if not len(held):
             continue
-        own = Seen(name, table, shards.given, some=len(held) < shards.rows)
-        own.add_numbers(np.append(held, _beyond(held, ends, table)))
-        own.count = shards.rows
+        column = Seen(name, table, shards.given, some=len(held) < shards.rows)
+        column.add_numbers(np.append(held, _beyond(held, ends, table)))
+        column.count = shards.rows
         if ends is not None and isinstance(ends.low, int):
             largest = ends.high if ends.high >= -ends.low else ends.low
-            own.big = largest if abs(largest) >= LAST_EXACT else None
-        seen.append(own)
+            column.big = int(largest) if abs(largest) >= LAST_EXACT else None
+        seen.append(column)
     doubts.check(seen, lambda names: iter(()), 0)
 
 

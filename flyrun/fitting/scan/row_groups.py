@@ -6,13 +6,16 @@ What a worker reads is checked against what was there at the start.
 import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from flyrun.fitting.scan import addresses
 from flyrun.fitting.scan.table_files import Block
 from flyrun.ground.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _LARGE, _PIECE = 1 << 28, 1 << 20  # bytes of a row group that is read in pieces, and rows of one
 
@@ -220,7 +223,7 @@ def numbers_of(na: Iterable[str]) -> list[float]:
     return numbers
 
 
-def _texts(values: Any, na: tuple[str, ...]) -> list[str | None]:
+def _texts(values: "pyarrow.Array", na: tuple[str, ...]) -> list[str | None]:
     """Each of an Arrow array's values as a category calls it; None for what is missing, as `na` are."""
     import pyarrow  # late: an extra
 

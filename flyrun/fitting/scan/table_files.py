@@ -59,9 +59,9 @@ class Block(NamedTuple):
 class Ends(NamedTuple):
     """The least and the greatest number of a column, as the files say, and the row groups they are in."""
 
-    low: Any
+    low: float
     of_low: Block
-    high: Any
+    high: float
     of_high: Block
 
     def plus(self, other: "Ends") -> "Ends":
@@ -146,13 +146,12 @@ def find(given: str) -> Shards:
         for group in range(about.num_row_groups):
             if rows := about.row_group(group).num_rows:
                 block = Block(len(blocks), file, group, rows, first)
-                own = _ends(about.row_group(group), block)
-                whole = {name for name, both in own.items() if isinstance(both.low, int)}
-                count = {name for name in whole if rows > 1 and own[name].high - own[name].low == rows - 1}
+                here = _ends(about.row_group(group), block)
+                whole = {name for name, both in here.items() if isinstance(both.low, int)}
+                count = {name for name in whole if rows > 1 and here[name].high - here[name].low == rows - 1}
                 counting = count if counting is None or rows == 1 else counting & count
-                ends = (
-                    own if ends is None else {name: ends[name].plus(own[name]) for name in ends.keys() & own}
-                )
+                known = here if ends is None else ends
+                ends = {name: known[name].plus(here[name]) for name in known.keys() & here}
                 blocks.append(block)
                 first += rows
     if not blocks:
@@ -224,7 +223,9 @@ def _contents(type_: Any) -> str:
         "dates or times": (is_.is_temporal,),
         "lists or other nested values": (is_.is_nested,),
     }
-    return next((words for words, each in tests.items() if any(test(type_) for test in each)), str(type_))
+    return next(
+        (contents for contents, each in tests.items() if any(test(type_) for test in each)), str(type_)
+    )
 
 
 def _ends(group: Any, block: Block) -> dict[str, Ends]:
@@ -235,7 +236,8 @@ def _ends(group: Any, block: Block) -> dict[str, Ends]:
         if held is None or not held.has_min_max or isinstance(held.max, bool):
             continue
         if isinstance(held.max, int | float | Decimal) and held.max == held.max:
-            ends[column.path_in_schema] = Ends(held.min, block, held.max, block)
+            low, high = (each if isinstance(each, int) else float(each) for each in (held.min, held.max))
+            ends[column.path_in_schema] = Ends(low, block, high, block)
     return ends
 
 
@@ -245,21 +247,21 @@ def _agreed(held: dict[str, dict[str, str]]) -> tuple[dict[str, str], dict[str, 
     for name in dict.fromkeys(name for contents in held.values() for name in contents):
         there = {path: contents[name] for path, contents in held.items() if name in contents}
         lack = next((path for path in held if path not in there), None)
-        known = {path: words for path, words in there.items() if words != _NULLS} or there
-        first, words = next(iter(known.items()))
-        kinds[name] = _KINDS.get(words, "other")
-        other = next((path for path in known if known[path] != words), None)
+        known = {path: kind for path, kind in there.items() if kind != _NULLS} or there
+        first, what = next(iter(known.items()))
+        kinds[name] = _KINDS.get(what, "other")
+        other = next((path for path in known if known[path] != what), None)
         if lack is not None:
             count = f", as do {len(there):,} of {len(held):,} files" if len(held) > 2 else ""
             close = did_you_mean(name, held[lack])
             faults[name] = f"{lack}: has no column {name!r}, which {first} has{count}{close}; write it there"
         elif other is not None:
             faults[name] = (
-                f"{other}: column {name!r} holds {known[other]}, in {first} {words}; write both alike"
+                f"{other}: column {name!r} holds {known[other]}, in {first} {what}; write both alike"
             )
         elif kinds[name] == "other":
-            mend = "write days since a date" if words == "dates or times" else "write numbers or text"
-            faults[name] = f"{first}: column {name!r} holds {words}, neither numbers nor text; {mend}"
+            mend = "write days since a date" if what == "dates or times" else "write numbers or text"
+            faults[name] = f"{first}: column {name!r} holds {what}, neither numbers nor text; {mend}"
     return kinds, faults
 
 
