@@ -9,7 +9,6 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -319,7 +318,7 @@ def _se(each: np.ndarray, copies: np.ndarray) -> float:
     return math.sqrt(copies @ (each - copies @ each / total) ** 2)
 
 
-def of(folder: Path, by: str | None = None, **table: Any) -> Loo:
+def of(folder: Path, by: str | None = None, **table: object) -> Loo:
     """Of a fit's folder: by row, or by groups of a column. table and errors: as of `finished.read` and
     `by_group`."""
     if by is None:

@@ -33,7 +33,9 @@ def of(fit: dict[str, Any], title: str) -> dict[str, partial]:
     }  # fmt: skip
     whole = {name: partial(plot, fit, title) for name, plot in plots.items()}
     factors = enumerate(fit.get("groups", ()), start=1)
-    return whole | {f"effects_{k}": partial(effects, fit, title, one) for k, one in factors if "drawn" in one}
+    return whole | {
+        f"effects_{k}": partial(effects, fit, title, factor) for k, factor in factors if "drawn" in factor
+    }
 
 
 def effect_per(fit: dict[str, Any]) -> str:
@@ -86,18 +88,18 @@ def effects(fit: dict[str, Any], title: str, factor: dict[str, Any]) -> Any:
     """Effects of groups: posterior means and 94 % intervals, by mean; the line at 0 is what coefficients say
     alone. Of many groups those at both ends, with a gap between.
     """
-    names, most = factor["effects"], max(len(one["level"]) for one in factor["drawn"].values())
+    names, most = factor["effects"], max(len(effect["level"]) for effect in factor["drawn"].values())
     few = names[:_MOST_CLASSES]
     figure, panels = grid((max(6.4, 3.4 * len(few)), 1.3 + 0.17 * most), title, 1, len(few))
     for axis, name in zip(panels, few, strict=True):
-        one = factor["drawn"][name]
-        place = np.arange(len(one["level"]), dtype=np.float64)
+        effect = factor["drawn"][name]
+        place = np.arange(len(effect["level"]), dtype=np.float64)
         if gap := len(place) < factor["levels"]:
             place[len(place) // 2 :] += 1.5
-        axis.hlines(place, one["low"], one["high"], color=PALETTE[0], linewidth=1.4)
-        axis.plot(one["mean"], place, "o", color=PALETTE[0], markersize=3.5)
+        axis.hlines(place, effect["low"], effect["high"], color=PALETTE[0], linewidth=1.4)
+        axis.plot(effect["mean"], place, "o", color=PALETTE[0], markersize=3.5)
         axis.axvline(0.0, color=INK, linewidth=0.7)
-        axis.set_yticks(place, _apart(one["level"]), parse_math=False, fontsize=7)
+        axis.set_yticks(place, _apart(effect["level"]), parse_math=False, fontsize=7)
         axis.set_ylim(-0.8, place[-1] + 0.8)
         left_out = f" ({len(place)} of {factor['levels']:,})" if gap else ""
         axis.set_title(f"{name} by {factor['group']}{left_out}", parse_math=False)
@@ -158,7 +160,7 @@ def calibration(fit: dict[str, Any], title: str) -> Any:
     figure, (axis,) = axes(1, title)
     for k, one in enumerate(told[:_MOST_CLASSES]):
         colour = PALETTE[k]
-        axis.vlines(one["predicted"], one["low"], one["high"], color=colour, linewidth=3.0, alpha=0.4)
+        axis.vlines(one["predicted"], effect["low"], effect["high"], color=colour, linewidth=3.0, alpha=0.4)
         axis.plot(one["predicted"], one["observed"], "o", color=colour, markersize=3.5, label=one["class"])
     ends = np.array([[min(one["predicted"]), max(one["predicted"])] for one in told[:_MOST_CLASSES]])
     line = [ends[:, 0].min(), ends[:, 1].max()]

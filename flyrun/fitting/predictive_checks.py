@@ -50,8 +50,8 @@ class Seen(NamedTuple):
     ) -> "Seen":
         """Of draws by name, (C, T, ...), so many at most."""
         model_family = posterior.family
-        told = {"model": model_family.name}
-        fitted = predict.of_draws(layout, model_family.link, model_family, told, draws, effects)
+        settings = {"model": model_family.name}
+        fitted = predict.of_draws(layout, model_family.link, model_family, settings, draws, effects)
         fitted = fitted.thinned(min(count, len(fitted.beta)))
         rows = _rows(dataset, rng or np.random.default_rng(_SEED))
         sign = dataset.target[rows, None] if dataset.folded else 1.0

@@ -8,7 +8,7 @@ L·N(u)/g(u), and 1/L the draws' mean of g(u)/(N(u)·L).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -154,9 +154,9 @@ def _direction(posterior: Terms, block: Block, place: int) -> np.ndarray:
     mean = block.predictors[0].mean(axis=1, keepdims=True)
     at = [np.broadcast_to(mean, block.predictors[0].shape), *block.predictors[1:]]
     weight = block.copies[:, None] * _derivatives(posterior, block.rows, at)[1]
-    own = block.along[place]
-    line = np.linalg.solve(_precision(block, weight), own[..., None])[..., 0]
-    return line / np.sqrt((own * line).sum(axis=1, keepdims=True)).clip(min=1e-150)
+    along = block.along[place]
+    line = np.linalg.solve(_precision(block, weight), along[..., None])[..., 0]
+    return line / np.sqrt((along * line).sum(axis=1, keepdims=True)).clip(min=1e-150)
 
 
 def _along(posterior: Terms, block: Block, copies: np.ndarray, line: np.ndarray) -> np.ndarray:
@@ -185,7 +185,9 @@ def _along(posterior: Terms, block: Block, copies: np.ndarray, line: np.ndarray)
     return np.logaddexp.reduce(values, axis=0) + np.log(width)
 
 
-def _of_group(posterior: Terms, rows: np.ndarray, inside: Any, x: np.ndarray) -> np.ndarray:
+def _of_group(
+    posterior: Terms, rows: np.ndarray, inside: Sequence[Sequence[int]], x: np.ndarray
+) -> np.ndarray:
     """As `of_groups`, of one group."""
     block = _block(posterior, rows, inside, x)
     eta, *others = block.predictors
