@@ -9,7 +9,7 @@ import numpy as np
 from flyrun.families.bounded_priors import Bounded
 from flyrun.families.cutpoint_priors import Dirichlet, OfCutpoints
 from flyrun.families.family import Auxiliary, Family
-from flyrun.families.prior_densities import Flat, Normal
+from flyrun.families.prior_densities import Flat
 from flyrun.families.prior_kinds import ABOVE_0, BOUNDED, UNBOUNDED
 from flyrun.fitting import priors
 from flyrun.fitting.priors import Typed
@@ -175,8 +175,6 @@ def refuse_improper(
     names: of the coefficients of a linear predictor; at: the mode, (P,); likelihood: its curvature, (P, P).
     """
     flat = [d for d, prior in posterior.prior.others if isinstance(prior, Flat)]
-    if not flat:
-        return
     whole = likelihood + posterior.prior_at(at).curvature
     values, vectors = np.linalg.eigh(whole)
     variance = ((vectors[flat] ** 2) / np.maximum(values, 1e-300)).sum(axis=1)
@@ -187,12 +185,3 @@ def refuse_improper(
             f"--prior {quoted(f'{name}: flat')}: the rows do not bound the coefficient, so that there is no "
             f"posterior; give it another prior, as {quoted(f'{name}: normal(0, 2.5)')}"
         )
-
-
-def normal_alone(given: Sequence[Typed], where: str) -> None:
-    """Raise ConfigError for a prior that a scan, or a fit with groups, does not take of coefficients."""
-    for typed in given:
-        if type(typed.prior) is not Normal:
-            raise ConfigError(
-                f"--prior {quoted(str(typed))}: {where} takes normal(MEAN, SD) of coefficients; write that"
-            )

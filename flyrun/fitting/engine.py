@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flyrun.families.prior_densities import Flat
 from flyrun.fitting import (
     chosen_priors,
     coefficients,
@@ -102,9 +103,11 @@ def answer(
 def refuse_improper(question: Question) -> None:
     """Raise ConfigError where priors that are typed leave no posterior."""
     posterior = question.posterior
-    if posterior.prior.others:
-        at, likelihood = mode.find(posterior)
-        chosen_priors.refuse_improper(posterior, question.layout.names, at, likelihood.curvature)
+    if any(isinstance(prior, Flat) for _, prior in posterior.prior.others):
+        # without effects of groups, whose priors are proper: these bound no coefficient that rows do not
+        plain = posterior.thinned(1) if isinstance(posterior, OfTerms) else posterior
+        at, likelihood = mode.find(plain)
+        chosen_priors.refuse_improper(plain, question.layout.names, at, likelihood.curvature)
 
 
 def draw(

@@ -15,7 +15,6 @@ from flyrun.families import family as families
 from flyrun.families.family import Auxiliary, Family
 from flyrun.families.options import for_tables
 from flyrun.families.prior_densities import Normal, Prior
-from flyrun.fitting import bars
 from flyrun.fitting.formula_sides import Formulas
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Design
@@ -65,20 +64,6 @@ def _taking(name: str, target: np.ndarray, of_trials: bool) -> list[str]:
         if name in _explained(other, 0) and not domain.classes and domain.holds(y).all():
             taking += [other.name] if domain.of_trials == of_trials else []
     return taking
-
-
-def refuse_groups(formulas: Formulas, bar: bars.Bar) -> None:
-    """Raise ConfigError where a parameter has columns, and the target's formula groups."""
-    if formulas:
-        raise _beside_groups(f"formula of {next(iter(formulas))}", bar)
-
-
-def _beside_groups(what: str, bar: bars.Bar) -> ConfigError:
-    """Of what makes a parameter differ by row, beside groups."""
-    return ConfigError(
-        f"{what}: is not fitted beside {bar}; leave {bar} out, or write C({bar.columns[-1]}), a coefficient "
-        "each, in its place"
-    )
 
 
 def complete(table: Table, formulas: Formulas) -> Table:
@@ -167,12 +152,10 @@ def by_weights(family: Family, weights: np.ndarray) -> np.ndarray:
     return family.precise[1] * np.log(weights)
 
 
-def refuse_weights(table: Table, family: Family, groups: Sequence[bars.Bar]) -> None:
-    """Raise ConfigError for precision weights of a family whose averages are no such, or with groups."""
+def refuse_weights(table: Table, family: Family) -> None:
+    """Raise ConfigError for precision weights of a family whose averages are no such."""
     if table.precision_weights is None:
         return
-    if groups:
-        raise _beside_groups(table.say("precision_weights"), groups[0])
     if family.precise is None:
         others = (name for name in for_tables() if families.family(name).precise is not None)
         raise ConfigError(

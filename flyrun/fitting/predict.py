@@ -121,7 +121,9 @@ def of_draws(
         with np.errstate(all="ignore"):  # what stands for columns is not used
             aux = model.unread(np.stack([*alike], axis=-1))
     if effects:
-        beta, aux = beta[effects[0].draws], aux[effects[0].draws]
+        kept = effects[0].draws
+        beta, aux = beta[kept], aux[kept]
+        columns = {name: values[kept] for name, values in columns.items()}
     return Fitted(layout, link, model, settings, beta, aux, effects, columns)
 
 

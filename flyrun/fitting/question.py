@@ -71,8 +71,6 @@ def of(request: Request, chains: bool = False) -> Question:
 
 def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, chosen_priors.Chosen]:
     """A table, what it holds, its posterior without effects of groups, typed priors. Errors: as of `of`."""
-    if request.groups:
-        parameters.refuse_groups(request.formulas, request.groups[0])
     asked = parameters.complete(request.typed_table, request.formulas)
     dataset = loading.load(asked)
     layout = Layout.from_dict(dataset.info["layout"])
@@ -81,13 +79,13 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     model_family = family(model_of(request, dataset.task))
     target, of_trials = dataset.target * layout.target.sd + layout.target.mean, dataset.trials is not None
     parameters.refuse_unknown(request.formulas, model_family, dataset.n_classes, target, of_trials)
-    parameters.refuse_weights(table, model_family, request.groups)
+    parameters.refuse_weights(table, model_family)
     datasets = parameters.load(table, request.formulas, dataset)
     layout = parameters.described(layout, datasets)
     terms = grouped_table.terms(request.groups)
     its = table_posterior.under_priors(model_family, request, layout, terms)
     if request.groups:
-        chosen_priors.normal_alone(its.chosen.coefficients, "a fit with groups")
+        chosen_priors.refuse_bounds(request.priors, "a fit with groups")
     further = parameters.Further(parameters.designs_of(its.family, dataset, datasets, layout), its.slopes)
     posterior = table_posterior.posterior_of(dataset, its.family, its.priors, further)
     return table, dataset, layout, posterior, its.chosen

@@ -170,17 +170,20 @@ class Terms(Posterior):
         self, beta: np.ndarray, aux: np.ndarray, u: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each row: the slope by η (N,), minus its slope by η, not below 0, and by each aux (N, A)."""
-        rows = self.rows
-        eta = rows.features @ beta + rows.offset + self.design @ u
+        rows, n = self.rows, len(self.rows)
+        p = [each.reshape(-1) for each in self.predictors(rows, np.concatenate([beta, aux])[None])]
+        p[0] = p[0] + self.design @ u
         with np.errstate(all="ignore"):
-            slopes, bent = self.family.derivatives(rows.target, rows.trials, [eta, *aux])
-        weights = rows.whole("weights")
-        across = [weights * bent[0][1 + k] for k in range(len(aux))]
-        curvature = np.nan_to_num(weights * np.broadcast_to(bent[0][0], eta.shape), posinf=0.0)
+            slopes, bent = self.family.derivatives(rows.target, rows.trials, p)
+        weights, across = rows.whole("weights"), [np.empty((n, 0))]
+        for k in range(1, len(p)):
+            by_both, columns = np.broadcast_to(weights * bent[0][k], n)[:, None], self._columns(rows, k)
+            across.append(by_both if columns is None else by_both * columns)
+        curvature = np.nan_to_num(weights * np.broadcast_to(bent[0][0], n), posinf=0.0)
         return (
             np.nan_to_num(weights * slopes[0]),
             curvature.clip(min=1e-10),
-            np.nan_to_num(np.stack(across, axis=-1)) if across else np.empty((len(eta), 0)),
+            np.nan_to_num(np.concatenate(across, axis=1)),
         )
 
     def _set(

@@ -179,21 +179,24 @@ class TermsPosterior(Terms):
         n, chains = self.n_coefficients, b.shape[1]
         beta, effects = b[:n], b[n:]
         x = np.concatenate([beta, aux]).T
-        total, by_b, by_aux = self.log_prior(x), np.zeros_like(b), np.zeros_like(aux)
+        total, by_b, slopes = self.log_prior(x), np.zeros_like(b), np.zeros_like(x.T)
         by_b[:n] = self.prior.derivatives(x[:, :n])[0].T
         for place, prior in self.singles:
-            by_aux[place - n] += prior.derivatives(x[:, place])[0]
+            slopes[place] += np.asarray(prior.derivatives(x[:, place])[0]).T
         for block, some in self._blocks(max(64, _BLOCK // chains)):
             rows = self.rows.take(block)
             y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
-            p = [rows.features @ beta + as_column(rows.offset) + some @ effects, *aux]
+            p = self.predictors(rows, x)
+            p[0] = p[0] + some @ effects
             total = total + (weights * self.family.log_density(y, trials, p)).sum(axis=0)
             by_eta, *by_others = self._slopes(y, trials, p)
             by_eta = weights * by_eta
             by_b[:n] += rows.features.T @ by_eta
             by_b[n:] += some.T @ by_eta
-            for k, each in enumerate(by_others):
-                by_aux[k] += np.broadcast_to(weights * each, by_eta.shape).sum(axis=0)
+            for k, each in enumerate(by_others, 1):
+                whole, columns = np.broadcast_to(weights * each, by_eta.shape), self._columns(rows, k)
+                slopes[self.places[k]] += whole.sum(axis=0) if columns is None else columns.T @ whole
+        by_aux = slopes[n:]
         if self._alike is not None:
             y, trials, weights = (value[:, None] for value in self._alike)
             total = total + (weights * self.family.alone(y, trials, [*aux])).sum(axis=0)

@@ -214,7 +214,8 @@ def integrated(posterior: Posterior, factors: Sequence[Factor]) -> bool:
 
     The first where one factor has few effects a level, and the second has few levels and intercepts alone.
     """
-    if not posterior.family.grouped or len(factors) > 2 or not all(each.bar.plain for each in factors):
+    plain = all(each.bar.plain for each in factors) and not posterior.prior.others
+    if not posterior.family.grouped or len(factors) > 2 or not plain:
         return False
     *few, (many_slopes, many) = sorted(map(_cost, factors))
     if not few:
@@ -240,7 +241,8 @@ def _unfolded(dataset: Dataset, rows: Rows, order: slice | np.ndarray) -> Rows:
         sign = np.asarray(dataset.target)[order]
         features = features * sign[:, None].astype(features.dtype)
         target, offset = (sign > 0).astype(np.float64), offset * sign if np.ndim(offset) else offset
-    return Rows(features, target, trials, offset, weights)
+    designs = tuple(design and design.take(order) for design in rows.designs)
+    return Rows(features, target, trials, offset, weights, designs)
 
 
 def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
@@ -264,7 +266,7 @@ def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
         if name in used and not (len(bar.columns) > 1 and name in layout.text):
             raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
     text = layout.text | set(bar.columns)
-    parts = pieces.pieces(path, list(dict.fromkeys([*used, *bar.columns])), options, text)
+    parts = pieces.pieces(path, list(dict.fromkeys([*used, *options.complete, *bar.columns])), options, text)
     texts = [
         pd.DataFrame({name: words(piece[name]) for name in bar.columns})
         for piece, _ in usable(parts, options, str(path), text)

@@ -184,6 +184,7 @@ def posterior_of(
         posterior.prior,
         posterior.levels,
         posterior.sd,
+        slopes=posterior.slopes,
         terms=tuple(built[k] for k in order),
         factors=tuple(factors),
         order=tuple(order.index(k) for k in range(len(built))),
