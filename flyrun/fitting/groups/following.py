@@ -6,6 +6,7 @@ of all smaller terms (level_map.py). Auxiliary numbers and h, of each term, are 
 have tails like e^−|a|, which are normal ones of s. What all this leaves out is whitened by a constant matrix.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from flyrun.fitting.groups import joint_map, level_map
 from flyrun.fitting.groups.followed import Terms
 from flyrun.fitting.rows_posterior import as_column
+from flyrun.fitting.weighted_draws import never
 
 _BLOCK = 1 << 17  # predictors of a block
 _ROUNDS = 3  # of the search for a reference
@@ -214,8 +216,8 @@ class TermsPosterior(Terms):
             ]
         return self._cut[size]
 
-    def search(self) -> None:
-        """Set a reference near the top of ψ's density."""
+    def search(self, spent: Callable[[], bool] = never) -> None:
+        """Set a reference near the top of ψ's density; spent: whether the time is up."""
         from scipy.optimize import minimize  # late: a quarter of a second that other fits need not wait for
 
         psi = self.start()
@@ -229,6 +231,8 @@ class TermsPosterior(Terms):
             def minus(t: np.ndarray, x: np.ndarray = x) -> tuple[float, np.ndarray]:
                 x[: self.size, 0] = t
                 value = self.at(x)
+                if spent():  # no better point: the search ends where it is
+                    return 1e300, np.zeros(self.size)
                 if not np.isfinite(value.log_density[0]):
                     return 1e300, np.zeros(self.size)
                 return -float(value.log_density[0]), -value.slopes[: self.size, 0]
@@ -239,7 +243,7 @@ class TermsPosterior(Terms):
             at = self.at(x)
             moved = np.abs(at.read[:, 0] - psi)[self.n_coefficients :].max()
             psi, u = at.read[:, 0], at.effects[:, 0]
-            if moved < 0.1:
+            if moved < 0.1 or spent():
                 break
         self.refer(psi, u)
 

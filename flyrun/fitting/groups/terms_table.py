@@ -20,7 +20,7 @@ from flyrun.tables.layout import Column, Layout
 from flyrun.tables.quoting import quoted
 
 _MOST_INNER = 3_000  # effects of all terms but the largest, whose information is a dense matrix
-_MOST_EFFECTS = 50_000
+_MOST_EFFECTS = 500_000  # draws of all are kept: 2 GB of so many
 
 
 class Factor(NamedTuple):

@@ -119,7 +119,7 @@ class Sampler:
         """Find a reference and warm up."""
         self.posterior, self.rng, self.spent = posterior, rng, spent
         self.log_step, self.accepted = np.log(_FIRST), 0.0
-        posterior.search()
+        posterior.search(spent)
         self.whitening = Whitening(posterior, np.zeros(posterior.size - posterior.n_coefficients))
         self._start(rng.standard_normal((posterior.size + posterior.n_effects, CHAINS)))
         ends = [0, *(int(share * warm) for share in _MOVES), warm]
@@ -156,6 +156,8 @@ class Sampler:
         p = self.rng.standard_normal(w.shape)
         energy = 0.5 * (p * p).sum(axis=0) - at.log_density
         for _ in range(steps):
+            if self.spent():  # a trajectory may take minutes; one that is broken off moves nothing
+                return np.zeros(CHAINS), energy
             p = p + 0.5 * e * (at.slopes + w)
             w, p = np.cos(e) * w + np.sin(e) * p, np.cos(e) * p - np.sin(e) * w
             at = self._value(w)
