@@ -3,9 +3,12 @@
 FLYRUN_DEBUG=1 shows tracebacks.
 """
 
+import contextlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 
 from flyrun.cli import stdout
 from flyrun.cli.messages import explain, print_error
@@ -13,7 +16,7 @@ from flyrun.cli.overview import overview
 from flyrun.cli.verbs import VERBS, verb
 from flyrun.experiments.config.catalogue import SHOWN, options, plural
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.exit_codes import DONE, FAILED, INTERRUPTED, REFUSED
+from flyrun.ground.exit_codes import DONE, FAILED, INTERRUPTED, REFUSED, TERMINATED
 from flyrun.ground.schema import did_you_mean, listing
 
 
@@ -26,7 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ.setdefault("FLYRUN_COMPILE", "quick")
     with stdout.kept() as out:
         try:
-            code = _dispatch(arguments)
+            with _terminable():
+                code = _dispatch(arguments)
+        except Terminated:
+            print_error("terminated; what was finished is kept")
+            code = TERMINATED
         except KeyboardInterrupt:
             print_error("interrupted; what was finished is kept")
             code = INTERRUPTED
@@ -38,6 +45,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code or FAILED
     print_error(f"error: stdout: {out.lost.strerror}; what was run is kept; send the output elsewhere")
     return code or REFUSED
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does."""
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM, where nobody else minds it, end this process as Ctrl-C does; copies of it end at once."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    process = os.getpid()
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if os.getpid() != process:
+            os.kill(os.getpid(), number)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _dispatch(arguments: list[str]) -> int:

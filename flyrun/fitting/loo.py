@@ -318,12 +318,10 @@ def _se(each: np.ndarray, copies: np.ndarray) -> float:
     return math.sqrt(copies @ (each - copies @ each / total) ** 2)
 
 
-def of(folder: Path, by: str | None = None, **table: object) -> Loo:
-    """Of a fit's folder: by row, or by groups of a column. table and errors: as of `finished.read` and
-    `by_group`."""
-    if by is None:
-        return loo(finished.read(folder, **table))
-    return by_group(finished.read(folder, drawn=True, **table), by)
+def of(folder: Path, by: str | None = None, path: str | None = None) -> Loo:
+    """Of a fit by its folder: by row, or by groups of a column. path and errors: as of `finished.read`."""
+    fit = finished.read(folder, drawn=by is not None, **({} if path is None else {"path": path}))
+    return loo(fit) if by is None else by_group(fit, by)
 
 
 def compare(a: Path, b: Path, by: str | None = None) -> tuple[Loo, Loo, Difference]:

@@ -160,7 +160,7 @@ def calibration(fit: dict[str, Any], title: str) -> Any:
     figure, (axis,) = axes(1, title)
     for k, one in enumerate(told[:_MOST_CLASSES]):
         colour = PALETTE[k]
-        axis.vlines(one["predicted"], effect["low"], effect["high"], color=colour, linewidth=3.0, alpha=0.4)
+        axis.vlines(one["predicted"], one["low"], one["high"], color=colour, linewidth=3.0, alpha=0.4)
         axis.plot(one["predicted"], one["observed"], "o", color=colour, markersize=3.5, label=one["class"])
     ends = np.array([[min(one["predicted"]), max(one["predicted"])] for one in told[:_MOST_CLASSES]])
     line = [ends[:, 0].min(), ends[:, 1].max()]

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +13,13 @@ from flyrun.fitting import comparisons, engine, finished, loo, predict, priors, 
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged, parameters
 from flyrun.fitting.groups import stored_effects
-from flyrun.fitting.request import LISTS, Budget, Clock, Request
+from flyrun.fitting.request import KEYS, LISTS, Budget, Clock, Request
 from flyrun.fitting.scan import many_files
 from flyrun.ground import netcdf, run_files
-from flyrun.ground.errors import ConfigError
+from flyrun.ground.errors import ConfigError, FlyrunError
 from flyrun.tables import frames
 from flyrun.tables.layout import Layout
-from flyrun.tables.options import ROLES, listed
+from flyrun.tables.options import ROLES, listed, names_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,7 @@ def fit(
     link: str | None = None,
     priors: Mapping[str, str] | None = None,
     prior_scale: float = Request.prior_scale,
-    budget: float = 600.0,
+    budget: float | None = None,
     name: str | None = None,
     results_dir: str = Request.results_dir,
     fresh: bool = False,
@@ -48,7 +49,8 @@ def fit(
     ["y ~ x", "sigma ~ x"] or {"y": "x", "sigma": "x"}. model: by the target, if not given;
     link: another than its own, as "cloglog".
     priors: by term, as {"age": "normal(0, 1)"}, per unit of its column. prior_scale: sd of the other
-    coefficients' priors, per sd of a column. budget: seconds for chains, where weighted draws do not serve.
+    coefficients' priors, per sd of a column. budget: seconds for chains, where weighted draws do not serve,
+    by default 600, or for a scan.
     name: of the folder in results_dir/runs that keeps draws and report; without one they go as the Fit goes.
     fresh: replace what is in that folder.
     table: offset, exposure, trials, weights, precision_weights: names of columns; features, drop,
@@ -76,14 +78,14 @@ def fit(
             table=settings,
             prior_scale=prior_scale,
             priors=tuple(typed_prior(term, prior) for term, prior in (priors or {}).items()),
-            budget=Budget(budget),
+            budget=Request.budget if budget is None else Budget(budget),
             name=name,
             results_dir=results_dir,
             fresh=fresh,
             groups=groups,
             formulas=parameters(further, target),
         )
-        with stored.alone(request):
+        with _named_here(), stored.alone(request):
             answer = _answer(request)
             fitted = Fit(stored.write(answer), data, folder)
     if folder is None:  # which may be looked into later
@@ -93,6 +95,31 @@ def fit(
     return fitted
 
 
+#: an option of the command with a value, as a remedy types it
+_OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)(?:[ =]('[^']*'|[^\s;'()]*[^\s;'():,.]))?")
+
+
+@contextlib.contextmanager
+def _named_here() -> Iterator[None]:
+    """Let errors call options as Python does: missing="drop" for --missing drop, drop=["a"] for --drop a."""
+    try:
+        yield
+    except FlyrunError as error:
+        raise type(error)(_OPTION.sub(_as_argument, str(error))) from error
+
+
+def _as_argument(option: re.Match[str]) -> str:
+    """An option of the command as an argument of `fit`."""
+    name, value = option[1].replace("-", "_"), (option[2] or "").strip("'")
+    if name not in (*KEYS, "link", "budget", "prior_scale", "name", "results_dir") or option[2] is None:
+        return name + option[0].removeprefix(f"--{option[1]}")
+    if name == "reference":
+        return "reference={!r}".format(dict([value.split("=", 1)])) if "=" in value else name
+    if name in LISTS:
+        return f"{name}={[*names_of(value)]!r}"
+    return f"{name}={value!r}" if not value.isdigit() else f"{name}={value}"
+
+
 def _answer(request: Request) -> engine.Answer:
     """Of one scan, where the table is many files or one too large."""
     if many_files.wanted(request):
@@ -100,12 +127,13 @@ def _answer(request: Request) -> engine.Answer:
     return engine.answer(stored.asked(request), Clock().spent(request.budget))
 
 
-def load(folder: str | Path) -> "Fit":
-    """A finished fit, by the folder that `flyrun fit` or `fit(name=…)` left: results/runs/NAME.
+def load(folder: str | Path, results_dir: str = Request.results_dir) -> "Fit":
+    """A finished fit, by its name, or the folder that `flyrun fit` or `fit(name=…)` left: results/runs/NAME.
 
     Raises ConfigError where no fit is there.
     """
-    return Fit(Path(folder).expanduser())
+    path = Path(folder).expanduser()
+    return Fit(path if path.is_dir() else Path(results_dir).expanduser() / "runs" / path)
 
 
 class Fit:

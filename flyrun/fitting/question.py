@@ -11,9 +11,6 @@ from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
-from flyrun.fitting.scan import table_files
-from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import quoted
 from flyrun.tables import loader, loading
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout
@@ -120,11 +117,10 @@ def settings(request: Request, table: Table, model_family: Family) -> dict[str, 
 
 def look(request: Request) -> list[str]:
     """What a table holds and what its columns are taken for. Raises DataError or ConfigError in one line."""
-    if table_files.several(request.file):
-        first = table_files.find(request.file).files[0].path
-        raise ConfigError(
-            f"--check: looks at one file, and {request.file} names several; name one, as {quoted(first)}"
-        )
+    from flyrun.fitting.scan import many_files  # late: it asks this module
+
+    if many_files.wanted(request):
+        return many_files.look(request)
     asked = of(request)
     posterior = asked.posterior
     groups = [f"groups: {posterior.words}"] if isinstance(posterior, OfTable | OfTerms) else []

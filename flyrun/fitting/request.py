@@ -43,10 +43,11 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True)
 class Budget:
-    """When to stop: seconds, or iterations a chain."""
+    """When to stop: seconds, or iterations a chain. typed: whether it was asked for; a scan has no other."""
 
     seconds: float = math.inf
     iterations: int | None = None
+    typed: bool = True
 
     def __str__(self) -> str:
         """As a person would say it."""
@@ -92,7 +93,7 @@ class Request:
     table: dict[str, Any] = field(default_factory=dict)
     prior_scale: float = 2.5
     priors: tuple[Typed, ...] = ()
-    budget: Budget = Budget(600.0)
+    budget: Budget = Budget(600.0, typed=False)
     name: str | None = None
     results_dir: str = "results"
     workers: int | None = None

@@ -62,6 +62,8 @@ def no_digits(error: Exception, standardised: bool = True) -> DensityError | Non
 
     standardised: whether its columns are, or are no table's.
     """
+    if isinstance(error, FlyrunError):  # which has said it
+        return None
     unfactored = type(error).__name__ == "LinAlgError"  # NumPy's, which is not loaded for this
     if not unfactored and "must not contain infs or NaNs" not in str(error):  # SciPy's
         return None

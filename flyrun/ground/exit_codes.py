@@ -10,3 +10,5 @@ REFUSED = 2
 UNTRUSTED = 3
 #: Ctrl-C, or a signal that asks for an end; the same command goes on
 INTERRUPTED = 130
+#: SIGTERM, as of a scheduler or a service that ends, while a fit was at work; the same command goes on
+TERMINATED = 143

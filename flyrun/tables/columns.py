@@ -253,8 +253,9 @@ def _number_column(seen: Seen) -> Column:
 
 def _category(seen: Seen, remedy: str, groups: bool = True) -> Column:
     if len(seen.values) > MOST_LEVELS:
-        if groups and seen.options.formula is not None and seen.role == "column":
-            remedy = f"{remedy}, or make groups of them: (1 | {seen.name}) in its place"
+        if seen.options.formula is not None and seen.role == "column":
+            how = "make groups of them" if groups else "write the files as one and make groups of them"
+            remedy = f"{remedy}, or {how}: (1 | {seen.name}) in its place"
         raise seen.error(f"holds more than {MOST_LEVELS} different values, as names of things do; {remedy}")
     return Column(seen.name, seen.levels(), seen.text)
 

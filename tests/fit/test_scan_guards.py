@@ -1,5 +1,7 @@
 """What one table refuses or says of its columns, a scan does too; and guards of a fit's folder and files."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 import flyrun
 from flyrun.cli.main import main
 from flyrun.fitting.scan import row_weights
-from flyrun.ground.errors import StoreError
+from flyrun.ground.errors import ConfigError, DataError, StoreError
 from flyrun.ground.lock import locked
 from tests.fit.test_scan import table, write
 
@@ -227,3 +229,73 @@ def test_a_column_that_files_do_not_share_is_refused_where_it_is_named(capsys, c
     changed(2, change)
     assert said in refused(capsys, "shards", "claims ~ age", "--model", "poisson")
     assert main(["fit", "shards", "claims ~ fuel", "--model", "poisson", "--quiet"]) == 0  # the remedy
+
+
+def test_a_budget_ends_a_scan_which_goes_on(capsys):
+    write(Path("shards"), columns(np.random.default_rng(0)))
+    line = refused(capsys, "shards", FORMULA, "--model", "poisson", "--budget", "0.01s")
+    assert "--budget: ended in" in line
+    assert "goes on" in line
+    line = refused(capsys, "shards", FORMULA, "--model", "poisson", "--budget", "200")
+    assert "a scan takes a time, as 10m" in line
+    assert main(["fit", "shards", FORMULA, "--model", "poisson", "--budget", "10m", "--quiet"]) == 0
+
+
+def test_check_says_of_a_folder_what_it_says_of_one_file(capsys):
+    rows = columns(np.random.default_rng(0))
+    lines = []
+    for place in both(rows):
+        assert main(["fit", place, "claims ~ age + fuel + flag", "--model", "poisson", "--check"]) == 0
+        lines.append(capsys.readouterr().out.splitlines()[1:-1])
+    assert lines[0] == lines[1]
+    assert any("age: number 18 … 89" in line for line in lines[0])
+    assert not Path("results").exists()
+
+
+def test_a_category_of_too_many_levels_has_a_remedy_that_works(capsys):
+    rows = columns(np.random.default_rng(0))
+    rows["broker"] = np.random.default_rng(1).choice([f"b{k:03d}" for k in range(150)], len(rows["age"]))
+    place, one = both(rows)
+    model = ("--model", "poisson")
+    line = refused(capsys, place, "claims ~ age + (1 | broker)", *model)
+    assert "fit them as one file, or write C(broker) where that has at most 100 levels" in line
+    line = refused(capsys, place, "claims ~ age + C(broker)", *model)
+    assert "leave the column out of the formula, or write the files as one and make groups of them" in line
+    assert main(["fit", one, "claims ~ age + (1 | broker)", *model, "--quiet"]) == 0
+
+
+def test_python_names_its_own_arguments():
+    both(with_one("age", -999)(columns(np.random.default_rng(0))))
+    for place in ("shards", "one.parquet"):
+        with pytest.raises(
+            DataError, match=r"add na=\['-999'\] missing='drop' if it is one, add numeric=\['age'\]"
+        ):
+            flyrun.fit(place, FORMULA, model="poisson")
+        fit = flyrun.fit(place, FORMULA, model="poisson", na=["-999"], missing="drop")
+        assert "age" in fit.summary().index
+        with pytest.raises(DataError, match=r"with drop=\['id'\]"):
+            flyrun.fit(place, "claims", model="poisson")
+
+
+def test_load_takes_a_name():
+    _, one = both(columns(np.random.default_rng(0)))
+    fit = flyrun.fit(one, FORMULA, model="poisson", name="month")
+    assert flyrun.load("month").summary().equals(fit.summary())
+    with pytest.raises(ConfigError, match="holds no finished fit"):
+        flyrun.load("nosuch")
+
+
+def test_sigterm_ends_a_scan_as_ctrl_c_does_with_its_code(tmp_path):
+    write(Path("shards"), columns(np.random.default_rng(0), 40_000), files=8)
+    program = (
+        "import os, signal, sys\nfrom flyrun.cli.main import main\nfrom flyrun.fitting.scan import mappers\n"
+        "run = mappers.run_group\ncount = 0\ndef slow(*words):\n    global count\n    count += 1\n"
+        "    if count == 3:\n        os.kill(os.getpid(), signal.SIGTERM)\n    return run(*words)\n"
+        "mappers.run_group = slow\nsys.exit(main(sys.argv[1:]))"
+    )
+    words = ["fit", "shards", FORMULA, "--model", "poisson", "--quiet", "--workers", "1"]
+    ended = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert ended.returncode == 143
+    assert ended.stderr.splitlines() == ["flyrun: terminated; what was finished is kept"]
+    assert not Path("results/runs/shards/lock").exists()
+    assert main(words) == 0

@@ -313,7 +313,13 @@ _takes(
     type=number(lambda x: 0 < x < math.inf, "a number above 0"),
     default=Request.prior_scale,
 )
-_takes("--budget", "TIME", "90s, 10m, 2h, or iterations; exit code 3: too short", type=_budget, default="10m")
+_takes(
+    "--budget",
+    "TIME",
+    "90s, 10m, 2h, or iterations (default: 10m; of a scan none); exit code 3: too short",
+    type=_budget,
+    default=Request.budget,
+)
 _takes("--name", "NAME", "folder under results/runs (default: the file's name)")
 _takes("--results-dir", "FOLDER", "where that is", default=Request.results_dir)
 _takes("--workers", "N", "processes (default: as many as pay)", type=whole(1))

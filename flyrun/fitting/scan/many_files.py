@@ -10,29 +10,27 @@ import numpy as np
 from rich.console import Console
 
 from flyrun.families.family import Family, family, with_link
-from flyrun.fitting import engine, identified, level_fits, lines, parameters, ratios, stored
+from flyrun.fitting import engine, identified, level_fits, lines, parameters, priors, question, ratios, stored
 from flyrun.fitting import table_posterior as posteriors
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
-from flyrun.fitting.request import Request, TypedTable, dashed
-from flyrun.fitting.scan import column_checks, kept_sums, mappers, table_files
+from flyrun.fitting.request import Budget, Clock, Request, TypedTable, dashed
+from flyrun.fitting.scan import column_checks, kept_sums, mappers, pilot_rows, said, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.pilot import Inputs
-from flyrun.fitting.scan.row_groups import tree
-from flyrun.fitting.scan.row_weights import MOST_VARIANCE
 from flyrun.fitting.scan.stages import Found, Scan
 from flyrun.ground import progress
 from flyrun.ground.errors import ConfigError, FlyrunError, factoring
 from flyrun.ground.executor import Dask
 from flyrun.ground.progress import JsonLines
-from flyrun.ground.schema import build, listing, schema
+from flyrun.ground.schema import build, schema
+from flyrun.tables.layout import MOST_LEVELS
 from flyrun.tables.options import ROLES
 from flyrun.tables.order import refuse_unfitted
 
 _SEED = 0
 #: options that a scan knows
 _TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "order", "missing", "na")
-_MOST_NAMED = 3  # columns that hold rows of the core
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
 
@@ -72,15 +70,38 @@ def answer(request: Request, console: Console | JsonLines | None) -> Answer:
     shards, table, columns = _asked(request)
     say = progress.speaker(console).say
     with _mapper(request, shards, len(columns), console) as mapper:
-        say(f"{_size(shards, columns)}: one scan reads {_bytes(shards.size)}")
+        say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
         scan = Scan(Inputs(request, shards, columns, table, mapper, say), _SEED)
         pilot = scan.pilot()
-        say(f"pilot: {len(pilot.y):,} rows ({_bytes(pilot.x.nbytes)}) came here")
+        say(f"pilot: {len(pilot.y):,} rows ({said.in_bytes(pilot.x.nbytes)}) came here")
         task, model_family = _model(request, table, pilot.y)
         table = replace(table, task=task, sha256=shards.digest)
         stored.refuse_to_replace(request, table, model_family)
         fitted = scan.run(pilot, scan.encoding(pilot, task, model_family), model_family)
-    return _answered(request, shards, table, fitted, _counts(shards, fitted, mapper, len(pilot.y)))
+    return _answered(request, shards, table, fitted, said.counts(shards, fitted, mapper, len(pilot.y)))
+
+
+def look(request: Request) -> list[str]:
+    """What many files hold, and priors, by a pilot; nothing is fitted. Errors: as of `answer`."""
+    shards, table, columns = _asked(request)
+    with stored.alone(request), _mapper(request, shards, len(columns), None) as mapper:
+        scan = Scan(Inputs(request, shards, columns, table, mapper, lambda line: None), _SEED)
+        pilot = scan.pilot()
+        task, model_family = _model(request, table, pilot.y)
+        encoding = scan.encoding(pilot, task, model_family)
+        model = scan.model(encoding, model_family)
+        posterior = model.posterior(pilot_rows.rows_of(pilot, encoding, model.form, shards.blocks))
+    layout = encoding.layout
+    layout.sources = layout.sources or layout.features
+    for column in (*layout.columns, layout.target, *layout.beside.values()):
+        if (ends := shards.ends.get(column.name)) is not None:
+            column.low, column.high = float(ends.low), float(ends.high)
+    return [
+        f"{request.file}: {said.size(shards, columns)}",
+        *lines.taken(layout),
+        *priors.lines(question.table_of_priors(request, layout, posterior)),
+        f"for {model_family.name}; sds are by {len(pilot.y):,} rows of a pilot; --check fits nothing",
+    ]
 
 
 @factoring()
@@ -91,7 +112,7 @@ def answers(
     shards, table, columns = _asked(request)
     say, by = progress.speaker(console).say, str(request.by)
     with _mapper(request, shards, len(columns), console) as mapper:
-        say(f"{_size(shards, columns)}: one scan reads {_bytes(shards.size)}")
+        say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
         scans = LevelScans(Inputs(request, shards, columns, table, mapper, say), _SEED)
         lost = f"; {scans.lost:,} rows lack one, and are left out" if scans.lost else ""
         say(f"{len(scans.levels):,} levels of {by}{lost}")
@@ -109,7 +130,8 @@ def answers(
             by_level[level] = fitted
         else:
             whole = replace(fitted, rows_read=scans.rows_read)
-            counts = _counts(shards, whole, mapper, len(y)) | {"level": level, "levels": len(scans.levels)}
+            counts = said.counts(shards, whole, mapper, len(y))
+            counts |= {"level": level, "levels": len(scans.levels)}
             by_level[level] = _answered(requests[level], shards, tables[level], whole, counts)
     times = scans.rows_read / shards.rows
     count = sum(not isinstance(outcome, FlyrunError) for outcome in by_level.values())
@@ -162,13 +184,13 @@ def _of_formulas(
 def _answered(
     request: Request, shards: table_files.Shards, table: TypedTable, fitted: Found, counts: dict[str, Any]
 ) -> Answer:
-    """The answer of what a scan found. counts: as of `_counts`."""
+    """The answer of what a scan found. counts: as of `said.counts`."""
     layout = replace(fitted.layout, row_numbers=table_files.left_out(shards, table))
     about = [
-        *_lines(request, shards, fitted),
+        *said.lines(request, shards, fitted),
         *lines.left_out(layout),
-        *_moved(fitted, counts),
-        *_foretold(counts),
+        *said.moved(fitted, counts),
+        *said.foretold(counts),
     ]
     question = Question(request, table, layout, fitted.posterior, about)
     engine.refuse_improper(question)
@@ -176,7 +198,7 @@ def _answered(
     width = len(layout.names) - 1  # columns of the target's predictors, before those of parameters
     ends = np.delete(fitted.ends, np.s_[width:-1], axis=1)
     empty = identified.empty_in_sums(layout, fitted.encoding.two[:width], ends)
-    return replace(weighted, how=_how(fitted), scan=counts, caveats=[*weighted.caveats, *empty])
+    return replace(weighted, how=said.how(fitted), scan=counts, caveats=[*weighted.caveats, *empty])
 
 
 @contextlib.contextmanager
@@ -193,7 +215,8 @@ def _mapper(
         else:
             count = mappers.processes(request.workers, shards.rows * columns)
             run = stack.enter_context(mappers.local(count))
-        yield mappers.Mapper(run, kept, say, show, shards.size / shards.rows)
+        spent = Clock().spent(request.budget if request.budget.typed else Budget())
+        yield mappers.Mapper(run, kept, say, show, shards.size / shards.rows, spent)
     kept.clear()
     with contextlib.suppress(OSError):
         kept.folder.parent.rmdir()  # where nothing else is in it
@@ -257,8 +280,11 @@ def _refuse_options(request: Request) -> None:
     if request.groups:
         bar = request.groups[0]
         raise ConfigError(
-            f"fit: groups, as {bar}, are not for a scan of many files; write C({bar.columns[-1]})"
+            f"fit: groups, as {bar}, are not for a scan of many files; fit them as one file, or write "
+            f"C({bar.columns[-1]}) where that has at most {MOST_LEVELS} levels"
         )
+    if request.budget.typed and request.budget.iterations is not None:
+        raise ConfigError(f"--budget {request.budget}: chains have these; a scan takes a time, as 10m")
     for name, options in request.formulas.items():
         if "formula" not in request.table:
             raise ConfigError(
@@ -285,114 +311,3 @@ def _refuse_options(request: Request) -> None:
     for override in request.typed.values():
         if override.key != "model" and override.group != "executor" and override.key != "executor":
             raise ConfigError(f"{override.text}: is not for a scan of many files; leave it out")
-
-
-def _lines(request: Request, shards: table_files.Shards, fitted: Found) -> list[str]:
-    """What was read and what is fitted to it."""
-    layout, target = fitted.layout, fitted.layout.target
-    lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
-    model = f"{fitted.posterior.family.words} of {target.name}"
-    if layout.task == "binary":
-        against, level = target.levels or []
-        model += f" = {level} ({int(fitted.counts[max(fitted.counts)]):,} rows) against {against}"
-    columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
-    return [f"{request.file}: {len(shards.files)} files, {layout.rows:,} rows{lost}, {columns}", model]
-
-
-def _size(shards: table_files.Shards, columns: list[str]) -> str:
-    files = f"{len(shards.files):,} file{'s' if len(shards.files) > 1 else ''}"
-    return f"{files}, {len(shards.blocks):,} row groups, {shards.rows:,} rows, {len(columns):,} columns"
-
-
-def _bytes(number: float) -> str:
-    """In the unit that people say."""
-    power = next((power for power in (4, 3, 2) if number >= 1000**power), 1)
-    return f"{number / 1000**power:.3g} {('kB', 'MB', 'GB', 'TB')[power - 1]}"
-
-
-def _counts(shards: table_files.Shards, fitted: Found, mapper: mappers.Mapper, pilot: int) -> dict[str, Any]:
-    """What was read and moved, for fit.json. seconds: of CPUs, for looks alone; bytes: of the files."""
-    draws, whole = fitted.answer, tree(list(fitted.foretold)) if fitted.foretold else None
-    return {
-        "files": [{"path": file.path, "bytes": file.size, "footer": file.footer} for file in shards.files],
-        "rows": shards.rows,
-        "rows_read": fitted.rows_read,
-        "bytes": shards.size,
-        "seconds": mapper.seconds,
-        "kernels": sorted(mapper.kernels),
-        "moved_bytes": mapper.moved,
-        "pilot": pilot,
-        "core": draws.core,
-        "drawn": draws.travelled,
-        "row_bytes": draws.nbytes,
-        "scans": fitted.scans,
-        "effective": draws.found.effective,
-        "planned": draws.planned * len(draws.found.x),
-        "variance": draws.variance,
-        "folds": [{"rows": fold.copies, "mean": fold.mean, "error": fold.error} for fold in fitted.foretold],
-        "held_out": {"mean": whole.mean, "error": whole.error} if whole else {},
-    }
-
-
-def _foretold(counts: dict[str, Any]) -> list[str]:
-    """How well each fold is foretold by all others. counts: as of `_counts`."""
-    if not (folds := counts["folds"]):
-        return []
-    whole, means = counts["held_out"], [fold["mean"] for fold in folds]
-    return [
-        f"{len(folds)} folds of row groups, each foretold by all others: log density {whole['mean']:.6g} ± "
-        f"{whole['error']:.2g} a row; of the folds {min(means):.6g} to {max(means):.6g}"
-    ]
-
-
-def _moved(fitted: Found, counts: dict[str, Any]) -> list[str]:
-    """What was read, by whom, and which rows travelled. counts: as of `_counts`."""
-    times, pilot = counts["rows_read"] / counts["rows"], counts["pilot"]
-    for_all = f" for all {counts['levels']:,} posteriors" if "levels" in counts else ""
-    read = (
-        f"read {times:.2f} times: {_bytes(times * counts['bytes'])} in {counts['seconds']:,.0f} "
-        f"CPU-seconds of {listing(counts['kernels'])}; {_bytes(counts['moved_bytes'])} moved here{for_all}"
-    )
-    if len(counts["kernels"]) > 1:
-        read += ", and last bits depend on who looked at which row group"
-    travelled = counts["core"] + counts["drawn"]
-    if not travelled:
-        return [read, f"no row travelled but {pilot:,} of the pilot"]
-    share = 100.0 * travelled / max(fitted.layout.rows, 1)
-    kept = f"{counts['core']:,} kept exactly"
-    if counts["core"]:
-        kept += f" ({_far_columns(fitted)})"
-    drawn = f"{counts['drawn']:,} drawn in proportion to what second order leaves out of each"
-    rows = f"{travelled:,} rows travelled ({share:.3g} %, {_bytes(counts['row_bytes'])})"
-    return [read, f"{rows}: {kept}, {drawn}; besides, {pilot:,} of the pilot"]
-
-
-def _far_columns(fitted: Found) -> str:
-    """How many rows of the core have their largest part of a predictor's variance by each column."""
-    post = fitted.posterior
-    coefficients = fitted.answer.found.x[:, : post.n_coefficients]
-    sd = coefficients.std(axis=0).reshape(post.linear, post.width).max(axis=0)
-    names = np.array(fitted.layout.names)
-    most = np.argmax(np.abs(post.rows.features) * sd, axis=1)
-    place, count = np.unique(most, return_counts=True)
-    order = np.argsort(-count, kind="stable")
-    shown = [f"{count[k]:,} for {names[place[k]]}" for k in order[:_MOST_NAMED]]
-    more = f" and {len(order) - _MOST_NAMED:,} more columns" if len(order) > _MOST_NAMED else ""
-    return ", ".join(shown) + more
-
-
-def _how(fitted: Found) -> str:
-    """What the draws are worth, and what certifies them."""
-    draws, weighted = fitted.answer, fitted.answer.found
-    if weighted.independent:
-        return f"{len(weighted.x):,} independent draws in closed form"
-    if not draws.travelled:
-        return engine.how(fitted.posterior, weighted)
-    mean, covariance = weighted.moments()
-    moved = np.abs(mean - weighted.x.mean(axis=0)) / np.sqrt(np.diag(covariance))
-    return (
-        f"{len(weighted.x):,} weighted draws, {weighted.effective:,.0f} effective "
-        f"({draws.planned * len(weighted.x):,.0f} planned); log weights vary by {draws.variance:.2g}, as two "
-        f"halves of the sample tell (at most {MOST_VARIANCE:g}); weights moved no mean by more than "
-        f"{moved.max():.2g} sd"
-    )

@@ -13,6 +13,7 @@ from typing import Any
 from flyrun.fitting.scan.kept_sums import Kept, Looked, digest
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.table_files import Block
+from flyrun.fitting.weighted_draws import never
 from flyrun.ground import children, environment
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.progress import duration
@@ -45,17 +46,27 @@ class Mapper:
     """Look at groups of blocks; results in their order.
 
     done: groups that were looked at; seconds, moved: CPU seconds and bytes of all that came; kernels: BLAS
-    kernels that summed it. row_bytes: of a row in its file.
+    kernels that summed it. row_bytes: of a row in its file; spent: whether the time is up.
     """
 
     def __init__(
-        self, run: Run, kept: Kept, say: Callable[[str], None], show: Show = unseen, row_bytes: float = 0.0
+        self,
+        run: Run,
+        kept: Kept,
+        say: Callable[[str], None],
+        show: Show = unseen,
+        row_bytes: float = 0.0,
+        spent: Callable[[], bool] = never,
     ):
+        self._spent = spent
         self._run, self._kept, self._say, self._show, self._row_bytes = run, kept, say, show, row_bytes
         self.done, self.seconds, self.moved, self.kernels = 0, 0.0, 0, set[str]()
 
     def __call__(self, look: Look, groups: list[list[Block]], text: str) -> list[Any]:
-        """Of each group, from what is kept or by a look. Raises what a look raises."""
+        """Of each group, from what is kept or by a look.
+
+        Raises what a look raises, and ConfigError where the time is up.
+        """
         about = digest(look)
         keys = [f"{about}-{digest(group)}" for group in groups]
         results = {k: looked for k, key in enumerate(keys) if (looked := self._kept.get(key)) is not None}
@@ -73,6 +84,11 @@ class Mapper:
                 self.done += 1
                 self.moved += self._kept.put(keys[k], looked)
                 self._refuse_more(self.moved - before, text)
+                if self._spent():
+                    raise ConfigError(
+                        f"--budget: ended in {text}, after {self.done:,} groups of row groups, which are "
+                        "kept; the same command with a longer --budget, or without, goes on"
+                    )
                 blocks, seen = blocks + len(groups[k]), seen + sum(block.rows for block in groups[k])
                 pace = seen / (time.monotonic() - begun)
                 speed = f"{pace:,.0f} rows/s, {pace * self._row_bytes / 1e9:.2g} GB/s"

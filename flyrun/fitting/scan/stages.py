@@ -93,7 +93,7 @@ class Scan(Table):
     def steps(self, pilot: Sample, encoding: Encoding, family: Family, first: Sequence[Stage] = ()) -> Steps:
         """As `run`, by who looks on its own. first: stages of the first scan."""
         table_posterior.refuse_many(family.linear(len(encoding.values)) * (self.width - 1 + family.intercept))
-        model = self._model(encoding, family)
+        model = self.model(encoding, family)
         if model.family.by_sums:
             fitted = yield from self._by_sums(encoding, family)
             return (yield from self._held_out(fitted, family))
@@ -149,7 +149,7 @@ class Scan(Table):
             f"{why}; use fewer columns with --drop, or more rows"
         )
 
-    def _model(self, encoding: Encoding, family: Family) -> Model:
+    def model(self, encoding: Encoding, family: Family) -> Model:
         """Of rows as they are encoded. ConfigError for a prior that is of nothing there is, or has bounds."""
         chosen_priors.refuse_bounds(self.request.priors, "a scan")
         given = table_posterior.under_priors(encoding.family(family), self.request, encoding.layout)
@@ -240,7 +240,7 @@ class Scan(Table):
         every, centres, parts, apart = centres, centres[alone:], parts[alone:], apart[alone:]
         whole = tree(list(parts))
         layout, scales, exact = self._exact(family, encoding, whole)
-        model = self._model(exact, family)
+        model = self.model(exact, family)
         pilots = model.of_core(whole.core(family.intercept), row_weights.together(centres, parts))
         units = row_weights.Units.of(pilots, *scales)
 
@@ -270,7 +270,7 @@ class Scan(Table):
         whole: Products = tree(list(parts))
         self.rows_read += whole.rows + whole.dropped
         layout, scales, exact = self._exact(family, encoding, whole)
-        model = self._model(exact, family)
+        model = self.model(exact, family)
         empty = Rows(np.empty((0, len(layout.names))), np.empty(0))
         post = model.surrogate(empty, _nothing(len(layout.names) + 1))
         units = row_weights.Units.of(post, *scales)
@@ -318,7 +318,7 @@ class Scan(Table):
         lost = sample.read - len(y)
         whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, ends, ())
         layout, _, exact = self._exact(family, encoding, whole)
-        model = self._model(exact, family)
+        model = self.model(exact, family)
         rows = pilot_rows.rows_of(sample, exact, model.form, self.shards.blocks)
         with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
             draws = weighted_draws.fit(model.posterior(rows), self.seed)
