@@ -116,11 +116,7 @@ def settings(request: Request, table: Table, model_family: Family) -> dict[str, 
 
 
 def look(request: Request) -> list[str]:
-    """What a table holds and what its columns are taken for. Raises DataError or ConfigError in one line."""
-    from flyrun.fitting.scan import many_files  # late: it asks this module
-
-    if many_files.wanted(request):
-        return many_files.look(request)
+    """What one table holds, and what its columns are taken for. DataError or ConfigError in one line."""
     asked = of(request)
     posterior = asked.posterior
     groups = [f"groups: {posterior.words}"] if isinstance(posterior, OfTable | OfTerms) else []

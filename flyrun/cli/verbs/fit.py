@@ -51,9 +51,11 @@ def run(given: argparse.Namespace) -> int:
 
 def _check(request: Request, screen: "Screen") -> int:
     """Say what the columns are taken for, and fit nothing."""
-    from flyrun.fitting.question import look  # late: NumPy
+    from flyrun.fitting import question  # late: NumPy
+    from flyrun.fitting.scan import many_files  # late: as above
     from flyrun.ground import progress  # late: rich
 
+    look = many_files.look if many_files.wanted(request) else question.look
     for line in look(request):
         progress.speaker(screen.console).say(line)
     screen.tell("ended", exit_code=0)
