@@ -8,6 +8,7 @@ which it would be there.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -59,11 +60,12 @@ def censored(family: Family) -> Family:
     assert family.alone_derivatives is None
 
     def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
-        each, value = _Rows(y, trials, p), np.zeros(np.broadcast_shapes(*map(np.shape, (y, *p))))
+        each = _Rows(y, trials, p)
+        value = np.zeros(each.shape)
         for where, at, q in each.seen():
             value[where] = family.log_density(at, 1.0, q)
         for where, ends, q in each.known():
-            value[where] += _log_between(family, *ends, q)
+            value[where] = _log_between(family, *ends, q)
         for where, ends, q in each.there():  # of no chance that is a number, as 40 sds away, nothing follows
             chance = _log_between(family, *ends, q)
             value[where] -= np.where(np.isfinite(chance), chance, np.inf)
@@ -71,21 +73,28 @@ def censored(family: Family) -> Family:
 
     def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
         each, k = _Rows(y, trials, p), len(p)
-        shape = np.broadcast_shapes(*map(np.shape, (y, *p)))
-        slopes, curvatures = np.zeros((k, *shape)), np.zeros((k, k, *shape))
+        slopes, upper = np.zeros((k, *each.shape)), np.zeros((k, k, *each.shape))
 
-        def add(where: np.ndarray, its: Derivatives, sign: float = 1.0) -> None:
+        def add(where: tuple[Any, ...], its: Derivatives, sign: float = 0.0) -> None:
+            """sign: 0 where nothing was there before."""
             for j in range(k):
-                slopes[j][where] += sign * its[0][j]
-                for m in range(k):
-                    curvatures[j, m][where] += sign * its[1][j][m]
+                pairs = [
+                    (slopes[j], its[0][j]),
+                    *((upper[j, m], its[1][j][m]) for m in range(j, k)),
+                ]
+                for out, value in pairs:
+                    if sign:
+                        out[where] += sign * value
+                    else:
+                        out[where] = value
 
         for where, at, q in each.seen():
             add(where, family.derivatives(at, 1.0, q))
-        for sign, parts in ((1.0, each.known()), (-1.0, each.there())):
-            for where, ends, q in parts:
-                add(where, _of_between(family, *ends, q), sign)
-        return tuple(slopes), tuple(map(tuple, curvatures))
+        for where, ends, q in each.known():
+            add(where, _of_between(family, *ends, q))
+        for where, ends, q in each.there():
+            add(where, _of_between(family, *ends, q), -1.0)
+        return tuple(slopes), tuple(tuple(upper[min(j, m), max(j, m)] for m in range(k)) for j in range(k))
 
     def constant(y: np.ndarray, trials: Numbers) -> np.ndarray:
         seen = np.asarray(trials)[..., 0] == SEEN
@@ -154,40 +163,65 @@ _Ends = tuple[np.ndarray | None, np.ndarray | None]
 
 
 class _Rows:
-    """Rows at predictors, of which some are worked out: where these are, their targets and predictors."""
+    """Rows at predictors, of which some are worked out: where these are, their targets and predictors.
+
+    Predictors that are alike for all rows stay so. shape: of what is worked out, of which one axis is the
+    rows', before `after` others, or, where it is `flat`, all are.
+    """
 
     def __init__(self, y: Numbers, trials: Numbers, p: Sequence[Numbers]):
-        each = np.moveaxis(np.asarray(trials, np.float64), -1, 0)
-        self.y, self.kinds, *ends = np.broadcast_arrays(y, *each, *p)
-        self.ends, self.p = ends[:4], ends[4:]
+        each = np.broadcast_arrays(y, *np.moveaxis(np.asarray(trials, np.float64), -1, 0))
+        self.shape = np.broadcast_shapes(each[0].shape, *map(np.shape, p))
+        long = [axis for axis, size in enumerate(each[0].shape) if size > 1]
+        self.flat = len(long) != 1
+        self.after = 0 if self.flat else each[0].ndim - 1 - long[0]
+        size = self.shape if self.flat else each[0].shape
+        self.y, self.kinds, *self.ends = (np.broadcast_to(value, size).ravel() for value in each)
+        self.p = [
+            np.broadcast_to(value, self.shape).ravel() if self.flat else np.asarray(value) for value in p
+        ]
 
-    def seen(self) -> list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]]:
+    def seen(self) -> list[tuple[tuple[Any, ...], np.ndarray, list[np.ndarray]]]:
         """Those whose targets are known, with these."""
-        where = self.kinds == SEEN
-        return [(where, self.y[where], self._at(where))] if where.any() else []
+        (which,) = np.nonzero(self.kinds == SEEN)
+        return [(self._where(which), self._column(self.y[which]), self._at(which))] if len(which) else []
 
-    def known(self) -> list[tuple[np.ndarray, _Ends, list[np.ndarray]]]:
+    def known(self) -> list[tuple[tuple[Any, ...], _Ends, list[np.ndarray]]]:
         """The others, with the two ends of what is known."""
-        return self._between(self.kinds != SEEN, *self.ends[:2])
+        return self._between(np.nonzero(self.kinds != SEEN)[0], *self.ends[:2])
 
-    def there(self) -> list[tuple[np.ndarray, _Ends, list[np.ndarray]]]:
+    def there(self) -> list[tuple[tuple[Any, ...], _Ends, list[np.ndarray]]]:
         """Those that would not be there at some targets, with the two ends of the others."""
-        return self._between(np.ones(self.kinds.shape, bool), *self.ends[2:])
+        return self._between(np.arange(len(self.kinds)), *self.ends[2:])
 
     def _between(
         self, which: np.ndarray, low: np.ndarray, high: np.ndarray
-    ) -> list[tuple[np.ndarray, _Ends, list[np.ndarray]]]:
-        first, last = which & (low > -np.inf), which & (high < np.inf)
+    ) -> list[tuple[tuple[Any, ...], _Ends, list[np.ndarray]]]:
+        first, last = low[which] > -np.inf, high[which] < np.inf
         parts = []
-        for where, down, up in (
+        for of_these, down, up in (
             (first & ~last, low, None),
             (last & ~first, None, high),
             (first & last, low, high),
         ):
-            if where.any():
-                ends = (None if down is None else down[where], None if up is None else up[where])
-                parts.append((where, ends, self._at(where)))
+            if len(some := which[of_these]):
+                ends = [None if end is None else self._column(end[some]) for end in (down, up)]
+                parts.append((self._where(some), (ends[0], ends[1]), self._at(some)))
         return parts
 
-    def _at(self, where: np.ndarray) -> list[np.ndarray]:
-        return [value[where] for value in self.p]
+    def _where(self, which: np.ndarray) -> tuple[Any, ...]:
+        """The places of rows in what is worked out."""
+        if self.flat:
+            return np.unravel_index(which, self.shape)
+        return (..., which, *[slice(None)] * self.after)
+
+    def _column(self, values: np.ndarray) -> np.ndarray:
+        return values.reshape(-1, *[1] * self.after)
+
+    def _at(self, which: np.ndarray) -> list[np.ndarray]:
+        """Predictors of rows."""
+        axis = -1 - self.after
+        return [
+            value.take(which, axis) if value.ndim > self.after and value.shape[axis] > 1 else value
+            for value in self.p
+        ]

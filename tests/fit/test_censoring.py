@@ -319,3 +319,30 @@ def test_only_families_with_a_survival_function_are_censored():
     assert set(SURVIVAL) < set(names())
     with pytest.raises(AssertionError):
         censoring.censored(family("beta"))
+
+
+@pytest.mark.parametrize("name", ["weibull", "gamma"])
+def test_rows_of_any_shape_are_worked_out_alike(name):
+    """Draws beside rows, rows beside draws, one row of many draws: as one number at a time."""
+    y, draws = np.array([1.0, 2.0, 0.5, 3.0]), np.linspace(-0.5, 0.5, 3)
+    kinds, entry = np.array([0.0, 1.0, 0.0, -1.0]), np.array([0.2, -np.inf, 0.1, -np.inf])
+    its = censoring.censored(family(name).in_one_part(0))
+    trials = censoring.columns(its, y, kinds, entry)
+    eta = 0.3 * y[:, None] + draws
+
+    def by_one(n, s):
+        args = y[n : n + 1], trials[n : n + 1], [eta[n : n + 1, s], draws[s]]
+        slopes, curvatures = its.derivatives(*args)
+        return np.ravel([its.log_density(*args), *slopes, *curvatures[0], *curvatures[1]])
+
+    truth = np.array([[by_one(n, s) for s in range(3)] for n in range(4)], float)
+    for rows in (slice(None), slice(1)):
+        for turned in (False, True):
+            args = y[rows, None], trials[rows, None], [eta[rows], draws]
+            if turned:
+                args = y[rows], trials[rows], [eta[rows].T, draws[:, None]]
+            slopes, curvatures = its.derivatives(*args)
+            each = np.array([its.log_density(*args), *slopes, *curvatures[0], *curvatures[1]])
+            np.testing.assert_allclose(
+                np.moveaxis(each.swapaxes(1, 2) if turned else each, 0, -1), truth[rows]
+            )
