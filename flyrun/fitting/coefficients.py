@@ -14,13 +14,17 @@ from flyrun.tables.layout import INTERCEPT, Layout
 
 RHAT, ESS = 1.01, 400
 INTERVAL = (0.03, 0.97)
+# draws, or one of a thousand, that hold more than this share of a variance decide it
+_FEW, _MOST_OF = 5, 0.5
 
 
 def _of_chains(flat: np.ndarray) -> dict[str, np.ndarray]:
     """Of chains' draws (C, T, P): mean, sd, ends of the interval, ESS and R-hat, (P,) each."""
     summary = ess.summary(flat, wanted=("bulk", "tail", "rhat"))
     low, high = np.quantile(flat, INTERVAL, axis=(0, 1))
-    moments = {"mean": flat.mean(axis=(0, 1)), "sd": flat.std(axis=(0, 1), ddof=1), "q03": low, "q97": high}
+    mean, sd, draws = flat.mean(axis=(0, 1)), flat.std(axis=(0, 1), ddof=1), flat.reshape(-1, flat.shape[-1])
+    sd[_few_decide((draws - mean) ** 2)] = np.nan
+    moments = {"mean": mean, "sd": sd, "q03": low, "q97": high}
     return moments | {"ess_bulk": summary.bulk, "ess_tail": summary.tail, "rhat": summary.rhat}
 
 
@@ -80,13 +84,14 @@ def labelled(
 
 
 def without_mean(rows: list[dict[str, Any]]) -> list[str]:
-    """A line for numbers of which no mean is told."""
-    names = [row["coefficient"] for row in rows if math.isnan(row["mean"])]
-    if not names:
-        return []
+    """A line for numbers of which no mean is told, and one for those of which no sd is."""
+    no_mean = [row["coefficient"] for row in rows if math.isnan(row["mean"])]
+    no_sd = [row["coefficient"] for row in rows if math.isnan(row["sd"]) and not math.isnan(row["mean"])]
     return [
-        f"{listing(names)}: a long tail, on which few draws decide, leaves no mean to tell; the 3 % and 97 % "
-        "quantiles say what the data know"
+        f"{listing(names)}: a long tail, on which few draws decide, leaves no {what} to tell; the 3 % and "
+        "97 % quantiles say what the data know"
+        for names, what in ((no_mean, "mean"), (no_sd, "sd"))
+        if names
     ]
 
 
@@ -108,7 +113,17 @@ def _weighted(values: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
         first = np.minimum((below < share).sum(axis=0), len(values) - 1)
         ends.append(np.take_along_axis(values, np.take_along_axis(order, first[None], 0), 0)[0])
     known = variance / np.maximum(weights**2 @ away, 1e-300)
-    return {"mean": mean, "sd": np.sqrt(variance), "q03": ends[0], "q97": ends[1], "ess": known}
+    sd = np.where(_few_decide(weights[:, None] * away), np.nan, np.sqrt(variance))
+    return {"mean": mean, "sd": sd, "q03": ends[0], "q97": ends[1], "ess": known}
+
+
+def _few_decide(parts: np.ndarray) -> np.ndarray:
+    """Of each number, (P,), whether few draws hold most of its variance, whose parts are these, (S, P)."""
+    few = max(_FEW, len(parts) // 1_000)
+    if len(parts) <= few:
+        return np.zeros(parts.shape[1], bool)
+    largest = np.partition(parts, -few, axis=0)[-few:].sum(axis=0)
+    return np.asarray(largest > _MOST_OF * parts.sum(axis=0))
 
 
 def _rows(moments: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:

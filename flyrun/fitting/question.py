@@ -79,6 +79,7 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     parameters.refuse_weights(table, model_family)
     datasets = parameters.load(table, request.formulas, dataset)
     layout = parameters.described(layout, datasets)
+    _refuse_unused(table, layout, request)
     terms = grouped_table.terms(request.groups)
     its = table_posterior.under_priors(model_family, request, layout, terms)
     if request.groups:
@@ -86,6 +87,18 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     further = parameters.Further(parameters.designs_of(its.family, dataset, datasets, layout), its.slopes)
     posterior = table_posterior.posterior_of(dataset, its.family, its.priors, further)
     return table, dataset, layout, posterior, its.chosen
+
+
+def _refuse_unused(table: Table, layout: Layout, request: Request) -> None:
+    """Raise ConfigError for a column that is called a category, or a number, and that no formula uses."""
+    used = {column.name for column in (*layout.columns, *layout.beside.values(), layout.target)}
+    used |= {name for bar in request.groups for name in (*bar.columns, *bar.slopes)}
+    used |= {(table.where or "").partition("=")[0], *layout.row_numbers}
+    for key in ("categorical", "numeric"):
+        if unused := [name for name in getattr(table, key) if name not in used]:
+            raise ConfigError(
+                f"{table.say(key)}: nothing that is fitted uses {unused[0]}; leave it out there"
+            )
 
 
 def priors_of(request: Request, layout: Layout, typed: Sequence[priors.Typed]) -> priors.Priors:

@@ -7,9 +7,10 @@ import pytest
 import flyrun
 from flyrun.cli.main import main
 from flyrun.families.family import family, names
-from flyrun.fitting import gaussian_noise, hmc_on_rows, sound, weighted_draws
+from flyrun.fitting import coefficients, gaussian_noise, hmc_on_rows, sound, weighted_draws
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.ground.errors import FlyrunError
+from flyrun.tables.layout import Column, Layout
 
 NAMES = ["x", "intercept"]
 
@@ -162,3 +163,36 @@ def test_weights_alike_for_want_of_digits_are_refused():
         family("poisson"), Rows(features, np.full(50, 1e16)), CoefficientPrior(np.zeros(2), np.full(2, 10.0))
     )
     assert "no digits" in weighted_draws.fit(posterior).why
+
+
+@pytest.mark.parametrize(("values", "told"), [
+    ("normal", True), ("exponential", True), ("standard_t of 5", True),
+    ("lognormal of 3", False), ("standard_t of 1", False),
+])  # fmt: skip
+def test_an_sd_that_few_draws_decide_is_not_told(values, told):
+    rng, (kind, _, number) = np.random.default_rng(0), values.partition(" of ")
+    draws = getattr(rng, kind)(
+        *([0.0] * (kind == "lognormal")), *map(float, filter(None, [number])), size=4_000
+    )
+    layout = Layout("regression", Column("y", mean=0.0, sd=1.0), [])
+    beta = rng.normal(size=(4_000, 1))
+    some = {"beta": beta, "phi": np.abs(draws)}
+    weighted = coefficients.summarise_weighted(some, np.full(4_000, 1 / 4_000), layout)
+    chained = coefficients.summarise_chains(
+        {k: v.reshape(4, 1_000, *v.shape[1:]) for k, v in some.items()}, layout
+    )
+    for rows in (weighted, chained):
+        assert np.isfinite(rows[0]["sd"])
+        assert np.isfinite(rows[1]["sd"]) == told
+        lines = coefficients.without_mean(rows)
+        assert not lines if told else lines[0].startswith("phi: a long tail")
+
+
+def test_a_category_that_nothing_uses_is_refused():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.integers(0, 5, 60), "z": rng.integers(0, 3, 60), "y": rng.normal(size=60)})
+    for key in ("categorical", "numeric"):
+        with pytest.raises(FlyrunError, match=rf"--{key}: nothing that is fitted uses z; leave it out there"):
+            flyrun.fit(table, "y ~ x", model="gaussian", **{key: ["z"]})
+    flyrun.fit(table, ["y ~ x", "sigma ~ z"], model="gaussian", categorical=["z"])
+    flyrun.fit(table, "y ~ x + (1 | z)", model="gaussian", categorical=["z", "x"])
