@@ -197,8 +197,9 @@ bench_combinations: $(VENV)/dev.stamp ## 300 random combinations of model, prior
 bench_billion: $(VENV)/dev.stamp ## one scan of 10⁶ and 10⁷ generated rows, SGD, Newton and others; into results/measured/billion (minutes, 1.2 GB)
 	$(VENV)/bin/python -m tools.billion --out $(MEASURED)/billion $(ARGS)
 
-bench_groups: $(VENV)/dev.stamp ## fits of 10⁵ and 10⁶ rows with groups; into results/measured/groups (four minutes)
-	$(VENV)/bin/python -m tools.groups --out $(MEASURED)/groups $(ARGS)
+bench_groups: $(VENV)/dev.stamp ## fits with groups, and chains of many terms beside NUTS and lme4 where these are; into results/measured/groups and group_terms (20 minutes)
+	$(VENV)/bin/python -m tools.groups --out $(MEASURED)/groups
+	$(VENV)/bin/python -m tools.groups.chains --out $(MEASURED)/group_terms $(ARGS)
 
 docs: $(VENV)/dev.stamp ## conf/ and docs/reference from the classes in flyrun/experiments/config
 	$(VENV)/bin/python docs/generate.py

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from tools.groups import chains
 from tools.groups.__main__ import Case, _draws_of, measured, page
 
 
@@ -33,3 +34,15 @@ def test_slopes_are_drawn_where_they_are_asked_for():
 
     flat, steep = (Case("", "gaussian", 20_000, 20, 1.0, slope) for slope in (False, True))
     assert slopes(flat) < 0.1 < 0.3 < slopes(steep)
+
+
+@pytest.mark.thorough
+def test_chains_of_a_case_are_measured_and_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(chains, "_EFFECTIVE", 50)
+    case = chains.Case("small", "gaussian", 60, ((3, 0), (6, 1)))
+    row = chains.measured(case, tmp_path, "")
+    assert row["seconds"] > row["warm_s"] > 0
+    assert row["worst"] >= 50
+    assert row["effects"] == 3 + 12
+    assert case.formula == "y ~ x0 + (1 | g0) + (1 + x0 | g1)"
+    assert "| small | 60 | 15 |" in chains.page(pd.DataFrame([row]))
