@@ -104,7 +104,9 @@ def effects(fit: dict[str, Any], title: str, factor: dict[str, Any]) -> Any:
         left_out = f" ({len(place)} of {factor['levels']:,})" if gap else ""
         axis.set_title(f"{name} by {factor['group']}{left_out}", parse_math=False)
         unit = UNITS[fit["link"]] if fit["link"] != "identity" else fit["layout"]["target"]["name"]
-        axis.set_xlabel(unit if name == INTERCEPT else f"{unit}, per unit of {name}", parse_math=False)
+        axis.set_xlabel(
+            unit if name.startswith(INTERCEPT) else f"{unit}, per unit of {name}", parse_math=False
+        )
     return figure
 
 

@@ -17,15 +17,15 @@ from flyrun.families.family import Family, family
 from flyrun.fitting import explained, predict, predictive_checks, priors, question, ratios
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.groups.grouped_table import OfTable
+from flyrun.fitting.groups.stored_effects import Effects, stored_as
 from flyrun.fitting.groups.stored_effects import read as read_effects
-from flyrun.fitting.groups.stored_effects import stored_as
 from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import ELSEWHERE, Request
 from flyrun.ground import environment, files, netcdf, progress, run_files
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.lock import locked
-from flyrun.tables.layout import Layout
+from flyrun.tables.layout import Column, Layout
 from flyrun.tables.options import Table
 
 FIT = "fit.json"  # what a fit found
@@ -151,7 +151,7 @@ def write(answer: Answer) -> Path:
     }
     if answer.groups:
         nodes = {"nodes": [posterior.nodes, posterior.steps]} if isinstance(posterior, OfTable) else {}
-        fit["groups"] = [one.shown() | nodes for one in answer.groups]
+        fit["groups"] = [one.shown(_slopes(one, layout)) | nodes for one in answer.groups]
     entry = {
         "name": folder.name,
         "experiment": folder.name,
@@ -170,12 +170,18 @@ def write(answer: Answer) -> Path:
         if answer.groups:
             import pandas as pd  # late: half a second
 
-            tables = pd.concat([one.rows_of_levels() for one in answer.groups])
+            tables = pd.concat([one.rows_of_levels(_slopes(one, layout)) for one in answer.groups])
             files.write_text(folder / GROUPS, tables.to_csv(index=False, lineterminator="\n"))
         else:
             (folder / GROUPS).unlink(missing_ok=True)
         files.write_json(folder / run_files.RUN, entry)
     return folder
+
+
+def _slopes(effects: Effects, layout: Layout) -> list[Column]:
+    """The columns of a factor's slopes."""
+    by_name = {column.name: column for column in layout.features}
+    return [by_name[name] for name in effects.bar.slopes]
 
 
 def _predictive(answer: Answer) -> dict[str, Any]:

@@ -116,18 +116,20 @@ def test_each_terms_effects_are_drawn_by_their_means(fits: dict[str, Fit]) -> No
     told = stored.about(fits["y"].folder)
     plots = page_figures.of(told, "a title")
     panels = plots["effects_1"]().axes
-    assert [axis.get_title() for axis in panels] == [
-        "intercept by clinic (40 of 60)",
-        "x by clinic (40 of 60)",
-    ]
     every = pd.read_csv(fits["y"].folder / "groups.csv")
-    for axis, effect in zip(panels, ("intercept", "x"), strict=True):
+    names = ["intercept", "intercept where x is " + f"{table()['x'].mean():.4g}", "x"]
+    assert [axis.get_title() for axis in panels] == [f"{name} by clinic (40 of 60)" for name in names]
+    for axis, effect in zip(panels, names, strict=True):
         means = np.sort(every[every["effect"] == effect]["mean"])
         drawn = axis.lines[0].get_xdata()
         assert np.allclose(drawn, [*means[:20], *means[-20:]])
         labels = [label.get_text() for label in axis.get_yticklabels()]
         assert all(len(label) == 4 for label in labels)  # what tells them apart
         assert len(set(labels)) == 40
-    assert sorted(every["effect"].value_counts()) == [60, 60]
+    assert sorted(every["effect"].value_counts()) == [60, 60, 60]
+    at = {name: part.set_index("level") for name, part in every.groupby("effect")}
+    middle = at["intercept"]["mean"] + table()["x"].mean() * at["x"]["mean"]
+    assert np.allclose(at[names[1]]["mean"], middle, atol=1e-4)
+    assert (at[names[1]]["sd"] < 0.6 * at["intercept"]["sd"]).mean() > 0.9
     assert (Path(fits["y"].folder) / "figures/effects_1.png").exists()
     assert "calibration" in told["predictive"]

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from flyrun.fitting import finished, loo, stored
+from flyrun.fitting import finished, loo, predict, stored
 from flyrun.fitting.groups import left_out_terms, level_map
 from flyrun.fitting.groups.followed import Terms
 from flyrun.fitting.python import Fit, fit
@@ -203,14 +203,13 @@ def test_nested_rows_and_groups_left_out_are_as_chains_without_them(tmp_path: Pa
         right = np.log(chance if table["ill"][i] == "yes" else 1.0 - chance)
         assert found.each[i] == pytest.approx(right, abs=0.05)
     by = made.loo(by="clinic")
-    one = stored.fitted(fit(table[table["clinic"] != "c2"], formula).folder).with_new("draw", 3)
+    rest = fit(table[table["clinic"] != "c2"], formula)
+    one = stored.fitted(rest.folder).with_new("draw", 3)
     assert by.each[2] == pytest.approx(together(one, table[table["clinic"] == "c2"]), abs=0.12)
 
 
-def together(one, rows: pd.DataFrame) -> float:
+def together(one: predict.Fitted, rows: pd.DataFrame) -> float:
     """log p of rows of a new group together: the mean over draws of the product of chances."""
-    from flyrun.fitting import predict
-
     (chance,) = predict.means(one, predict.checked_rows(one, rows))
     seen = np.where(rows["ill"] == "yes", chance[..., 0], 1.0 - chance[..., 0])
     return float(logsumexp(np.log(seen).sum(axis=1)) - np.log(len(seen)))

@@ -127,7 +127,7 @@ class OfTable(CrossedPosterior):
         """Theirs, a row each."""
         priors = [str(self.of_scales.sd.scaled(self.target_sd))]
         if self.column is not None:
-            where = f"where {self.column.name} is {self.column.mean:.3g}"
+            where = f"where {stored_effects.at_means([self.column])}"
             by = str(self.of_scales.slope.scaled(self.target_sd / self.column.sd))
             priors = [f"{priors[0]} {where}", by, f"{Lkj(self.of_scales.eta)} {where}"]
         if self.second is not None:

@@ -113,8 +113,27 @@ class Effects:
         axes = {"level": self.levels, "draw": self.draws, "effect": self.names}
         return axes, {"rows": self.rows, "effects": self.values}
 
-    def rows_of_levels(self) -> pd.DataFrame:
-        """`table` without an index: group, level, effect, mean, sd, low, high, rows, shrinkage."""
+    def rows_of_levels(self, columns: Sequence[Column] = ()) -> pd.DataFrame:
+        """`table` without an index: group, level, effect, mean, sd, low, high, rows, shrinkage.
+
+        columns: of the slopes; with intercepts at their means too, where these are not about 0.
+        """
+        table = self._rows_of_levels()
+        if not (where := uncentred(self.bar, columns)):
+            return table
+        import pandas as pd  # late
+
+        at = np.array([1.0, *(column.mean for column in columns)])
+        values = np.einsum("gsq,q->gs", self.values.astype(np.float64), at)[..., None]
+        sd = np.linalg.norm(np.einsum("i,sik->sk", at, self.triangle), axis=1)[:, None, None]
+        own = replace(self, bar=Bar(self.bar.columns), values=values, triangle=sd)._rows_of_levels()
+        both = pd.concat([table, own.assign(effect=f"{self.names[0]} where {where}")])
+        return both.assign(place=both["level"].map(self._places)).sort_values("place", kind="stable")[
+            list(COLUMNS)
+        ]
+
+    def _rows_of_levels(self) -> pd.DataFrame:
+        """As above, of effects as they are."""
         table = self.table()
         table.index = table.index.set_names(["level", "effect"][: table.index.nlevels])
         table = table.reset_index().assign(group=self.bar.group)
@@ -122,13 +141,16 @@ class Effects:
             table["effect"] = self.names[0]
         return table.rename(columns={"q03": "low", "q97": "high"})[list(COLUMNS)]
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self, columns: Sequence[Column] = ()) -> dict[str, Any]:
         """What a report shows: a row a level and effect, of many levels those of the lowest and highest.
 
-        drawn: by effect what its figure has, as `_ends`.
+        drawn: by effect what its figure has, as `_ends`. columns: as of `rows_of_levels`.
         """
-        table = whole = self.rows_of_levels()
-        first = table[table["effect"] == self.names[0]]
+        table = whole = self.rows_of_levels(columns)
+        names = list(dict.fromkeys(table["effect"]))
+        if uncentred(self.bar, columns):
+            names.insert(1, names.pop())
+        first = table[table["effect"] == names[1 if uncentred(self.bar, columns) else 0]]
         order = first.sort_values("mean", kind="stable")["level"].tolist()
         ends = [*order[: _SHOWN // 2], *order[len(order) - _SHOWN // 2 :]]
         kept = order if len(order) <= _SHOWN else ends
@@ -136,8 +158,8 @@ class Effects:
         table = table[table["level"].isin(kept)]
         table = table.assign(place=table["level"].map(place)).sort_values("place", kind="stable")
         rows = table.drop(columns="place").to_dict("records")
-        about = {"group": self.bar.group, "effects": self.names, "levels": len(self.levels)}
-        drawn = {name: _ends(whole[whole["effect"] == name]) for name in self.names}
+        about = {"group": self.bar.group, "effects": names, "levels": len(self.levels)}
+        drawn = {name: _ends(whole[whole["effect"] == name]) for name in names}
         return about | {"shown": len(kept), "rows": rows, "drawn": drawn}
 
     def table(self) -> pd.DataFrame:
@@ -219,12 +241,22 @@ def numbers(bar: Bar, t: np.ndarray, columns: Sequence[Column]) -> dict[str, np.
     if bar.correlated:
         rows, others = np.tril_indices(len(sds), -1)
         values += [*(covariance[rows, others] / np.maximum(sds[rows] * sds[others], 1e-300))]
-    if bar.intercept and any(abs(column.mean) > _CENTRED * column.sd for column in columns):
+    if where := uncentred(bar, columns):
         at = np.einsum("i,sik->sk", [1.0, *(column.mean for column in columns)], t)
-        where = ", ".join(f"{column.name} is {column.mean:.3g}" for column in columns)
         names.insert(1, f"sd({bar.group} where {where})")
         values.insert(1, np.sqrt((at * at).sum(axis=1)))
     return dict(zip(names, values, strict=True))
+
+
+def uncentred(bar: Bar, columns: Sequence[Column]) -> str:
+    """Where columns of slopes are at their means, if not about 0 and there are intercepts; else nothing."""
+    away = bar.intercept and any(abs(column.mean) > _CENTRED * column.sd for column in columns)
+    return at_means(columns) if away else ""
+
+
+def at_means(columns: Sequence[Column]) -> str:
+    """That these are at their means."""
+    return ", ".join(f"{column.name} is {column.mean:.4g}" for column in columns)
 
 
 def triangle(bar: Bar, stored: dict[str, np.ndarray]) -> np.ndarray:

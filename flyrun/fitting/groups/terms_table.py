@@ -85,8 +85,7 @@ class OfTerms(TermsPosterior):
         for factor, place in zip(self.factors, self.order, strict=True):
             term, bar = self.terms[place], factor.bar
             units = [*([1.0] if bar.intercept else []), *(column.sd for column in factor.columns)]
-            where = ", ".join(f"{column.name} is {column.mean:.3g}" for column in factor.columns)
-            where = f" where {where}" if factor.centred else ""
+            where = f" where {stored_effects.at_means(factor.columns)}" if factor.centred else ""
             priors = [
                 str(prior.scaled(self.target_sd / unit)) for prior, unit in zip(term.sds, units, strict=True)
             ]
