@@ -16,6 +16,7 @@ from flyrun.fitting.scan import (
     pilot_rows,
     row_weights,
     rows_to_come,
+    stage_ranges,
     stages,
     table_files,
 )
@@ -210,7 +211,7 @@ def test_intensities_beyond_what_exponentials_reach_are_drawn_right():
     ("groups", "seen"), [(1, 0.5), (4, 0.02), (24, 0.02), (50, 0.01), (200, 1e-3), (500, 1e-4)]
 )
 def test_stages_read_each_row_group_once_but_for_few_that_are_for_a_centre(groups, seen):
-    plan = stages.stages_of(groups, seen)
+    plan = stage_ranges.stages_of(groups, seen)
     own = [stage for stage in plan if not stage.again]
     assert sorted(k for one in own for k in range(one.begun, one.end)) == list(range(groups))
     assert sum(one.end - one.begun for one in plan) <= 1.05 * groups
@@ -222,12 +223,12 @@ def test_stages_read_each_row_group_once_but_for_few_that_are_for_a_centre(group
 
 def test_the_more_row_groups_the_fewer_rows_travel_up_to_a_bound(monkeypatch):
     def cost(groups, seen):
-        own = (one for one in stages.stages_of(groups, seen) if not one.again)
+        own = (one for one in stage_ranges.stages_of(groups, seen) if not one.again)
         return sum((one.end - one.begun) / groups / one.told for one in own)
 
     assert cost(200, 1e-3) < 3.9  # of stages without end, ln 20
     assert cost(200, 1e-3) < cost(50, 1e-2) < 4.3
-    monkeypatch.setattr(stages, "_FOR_CENTRES", (0.01,))
+    monkeypatch.setattr(stage_ranges, "_FOR_CENTRES", (0.01,))
     assert cost(200, 1e-3) > 5
 
 

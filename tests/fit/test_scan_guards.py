@@ -299,3 +299,24 @@ def test_sigterm_ends_a_scan_as_ctrl_c_does_with_its_code(tmp_path):
     assert ended.stderr.splitlines() == ["flyrun: terminated; what was finished is kept"]
     assert not Path("results/runs/shards/lock").exists()
     assert main(words) == 0
+
+
+@pytest.mark.parametrize(
+    ("formula", "name"), [("y ~ x + C(region)", "C(region)[11]"), ("y ~ x + region", "region")]
+)
+def test_a_level_of_one_folder_is_met_by_the_pilot(formula, name):
+    """Of levels that it had not met, all rows had come, far from the centre, until chains took them all."""
+    rng, rows = np.random.default_rng(0), []
+    for region in range(12):
+        x = rng.normal(size=2_000)
+        folder = Path(f"shards/region={region}")
+        folder.mkdir(parents=True)
+        own = pyarrow.table({"x": x, "y": rng.poisson(np.exp(0.3 * x - 1.0 + 0.1 * region))})
+        parquet.write_table(own, folder / "part.parquet", row_group_size=2_000)
+        rows.append(own.append_column("region", pyarrow.array([region] * 2_000)))
+    parquet.write_table(pyarrow.concat_tables(rows), "one.parquet")
+    for place in ("shards", "one.parquet"):
+        assert main(["fit", place, formula, "--model", "poisson", "--quiet", "--name", place[:3]]) == 0
+    scan, table = (flyrun.load(place).summary() for place in ("sha", "one"))
+    assert [*scan.index] == [*table.index]
+    assert abs(scan["mean"] - table["mean"]).loc[["x", name]].max() < 0.1 * table["sd"].loc[name]

@@ -1,7 +1,7 @@
 """What is known of a table before its scan: groups of row groups, a pilot of rows, what columns become."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -62,6 +62,8 @@ class Table:
         self.read = self.columns
         self.terms: terms.Matrices | None = None
         self.beside = self.table.beside
+        categories = text_levels.named(shards, (*self.read, self.target))
+        self.by_folder = {name for name, _ in shards.files[0].named} & {*categories}
         order = np.random.default_rng([seed, 2_000_000]).permutation(len(shards.blocks))
         self.blocks = [shards.blocks[k] for k in order]
         many = max(1, min(len(order) // _GROUPS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
@@ -88,20 +90,42 @@ class Table:
             self.columns = self.terms.names
             self.rows_read += self.shards.rows * len(self.read) // len(self.shards.kinds)
         table_posterior.refuse_many(self.width)
-        done, ahead, parts = 0, self.first_of_pilot, list[Sample]()
+        done, parts, blocks = 0, list[Sample](), self.each_level_first()
+        ahead = self.first_of_pilot
         look = self.pilot_look()
         while True:
-            parts += self.mapper(look, [[block] for block in self.blocks[done:ahead]], "pilot")
+            parts += self.mapper(look, [[block] for block in blocks[done:ahead]], "pilot")
             done, sample = ahead, tree(list(parts))
             if done == n or self.met(sample.y):
                 break
             ahead = min(n, 2 * done)
-        met = sum(block.rows for block in self.blocks[:done]) / self.shards.rows
+        there, seen = self.rows_by_place(self.blocks), self.rows_by_place(blocks[:done])
+        share = {place: rows / there[place] for place, rows in seen.items()}
+        met = np.array([share.get(self.place(block), 1.0) for block in self.shards.blocks])
         self.rows_read += sample.read
         if not len(sample.y):
             raise DataError(f"{self.shards.given}: every row looked at lacks a value")
         column_checks.refuse_doubtful(self.shards, self.table, self.read, [sample], self.target)
-        return sample._replace(chance=sample.chance * met)
+        return sample._replace(chance=sample.chance * met[sample.at[:, 0]])
+
+    def place(self, block: Block) -> tuple[str | None, ...]:
+        """The levels of categories that a row group's folders name."""
+        return tuple(word for name, word in block.file.named if name in self.by_folder)
+
+    def rows_by_place(self, blocks: Sequence[Block]) -> dict[tuple[str | None, ...], int]:
+        """Rows by such levels."""
+        rows = dict[tuple[str | None, ...], int]()
+        for block in blocks:
+            rows[self.place(block)] = rows.get(self.place(block), 0) + block.rows
+        return rows
+
+    def each_level_first(self) -> list[Block]:
+        """The blocks, of which the first are one of each such level: of a level that it does not meet a pilot
+        says nothing, and all its rows would travel.
+        """
+        first = {self.place(block): block for block in reversed(self.blocks)}
+        ahead = {block.number for block in first.values()}
+        return sorted(self.blocks, key=lambda block: block.number not in ahead)
 
     @property
     def width(self) -> int:
@@ -111,8 +135,8 @@ class Table:
     @property
     def first_of_pilot(self) -> int:
         """Row groups that a pilot looks at first."""
-        n = len(self.blocks)
-        return min(n, max(_PILOT_GROUPS, math.ceil(_PILOT_SHARE * n)))
+        n, places = len(self.blocks), len({self.place(block) for block in self.blocks})
+        return min(n, max(_PILOT_GROUPS, math.ceil(_PILOT_SHARE * n), places))
 
     def pilot_look(self) -> PilotLook:
         """What a pilot takes of a row group."""

@@ -8,7 +8,7 @@ row groups follow in stages, each half as many again as are known by then, and t
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +25,12 @@ from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.row_weights import Model
 from flyrun.fitting.scan.rows_to_come import LEAST_DRAWS, rows_to_come
 from flyrun.fitting.scan.second_order import Centre
+from flyrun.fitting.scan.stage_ranges import Stage, stages_of
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
 from flyrun.ground.threads import one_blas_thread
 from flyrun.tables.layout import Layout
 
-_FOR_CENTRES = (0.0025, 0.01, 0.05)  # of the row groups by the end of each first stage, looked at again
-_GROWTH = 1.5  # of what is known, by each other stage
 _CORE_NUMBERS = 1_000_000  # that a further scan's rows kept as they are may be: chains go over all of them
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
@@ -60,17 +59,6 @@ class Found:
     without: list[tuple[row_weights.Surrogate, row_weights.Answer]] = field(default_factory=list)
     foretold: list[folds.HeldOut] = field(default_factory=list)
     ends: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
-
-
-class Stage(NamedTuple):
-    """Groups of row groups, from and to. told: the share of the table that is known before; again: whether it
-    is for a centre alone, and comes again as the last.
-    """
-
-    begun: int
-    end: int
-    told: float
-    again: bool = False
 
 
 class Scan(Table):
@@ -111,7 +99,7 @@ class Scan(Table):
         why = ""
         for number in range(1, _SCANS + 1):
             many = len(self.groups)
-            stages = (first or stages_of(many, seen)) if number == 1 else [Stage(0, many, seen)]
+            stages = (first or self._stages(seen)) if number == 1 else [Stage(0, many, seen)]
             centres, parts, apart = list[np.ndarray](), list[Sums](), list[list[list[Sums]]]()
             alone, sampled = 0, True  # parts that are for a centre alone
             self.draws = row_weights.DRAWS
@@ -148,6 +136,13 @@ class Scan(Table):
             f"{self.given}: no posterior is written, because after {_SCANS} scans "
             f"{why}; use fewer columns with --drop, or more rows"
         )
+
+    def _stages(self, seen: float) -> list[Stage]:
+        """As of `stages_of`; all at once where some would meet no row of a level that folders name."""
+        stages = stages_of(len(self.groups), seen)
+        blocks = [block for group in self.groups[: stages[0].end] for block in group]
+        whole = len(self.rows_by_place(blocks)) == len(self.rows_by_place(self.blocks))
+        return stages if whole else [Stage(0, len(self.groups), seen)]
 
     def model(self, encoding: Encoding, family: Family) -> Model:
         """Of rows as they are encoded. ConfigError for a prior that is of nothing there is, or has bounds."""
@@ -364,22 +359,6 @@ class Scan(Table):
             copies=n,
         )
         return layout, (ratio, away, target), replace(encoding, layout=layout, two=two)
-
-
-def stages_of(groups: int, seen: float) -> list[Stage]:
-    """Of a first scan of so many groups; seen: share of rows that a pilot stands for."""
-    stages, begun, known = list[Stage](), 0, min(seen, 1.0)
-    for share in _FOR_CENTRES:
-        end = max(int(share * groups), 1)
-        if _FOR_CENTRES[-1] * groups >= 1.0 and end > max(begun, 2.0 * seen * groups):
-            stages.append(Stage(begun, end, known, True))
-            begun, known = end, end / groups
-    again, many = begun, max(int(math.log(1.0 / known, _GROWTH)), 1)
-    for k in range(1, many + 1):
-        if (end := math.ceil(groups * known ** (1.0 - k / many))) > begun:
-            stages.append(Stage(begun, end, max(known, begun / groups)))
-            begun = end
-    return [*stages, Stage(0, again, 1.0)] if again else stages
 
 
 def _nothing(size: int) -> Expansion:
