@@ -11,6 +11,7 @@ from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.ground.errors import ConfigError
 from flyrun.tables import loader, loading
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout

@@ -126,8 +126,8 @@ class Effects:
         at = np.array([1.0, *(column.mean for column in columns)])
         values = np.einsum("gsq,q->gs", self.values.astype(np.float64), at)[..., None]
         sd = np.linalg.norm(np.einsum("i,sik->sk", at, self.triangle), axis=1)[:, None, None]
-        own = replace(self, bar=Bar(self.bar.columns), values=values, triangle=sd)._rows_of_levels()
-        both = pd.concat([table, own.assign(effect=f"{self.names[0]} where {where}")])
+        at_means = replace(self, bar=Bar(self.bar.columns), values=values, triangle=sd)._rows_of_levels()
+        both = pd.concat([table, at_means.assign(effect=f"{self.names[0]} where {where}")])
         return both.assign(place=both["level"].map(self._places)).sort_values("place", kind="stable")[
             list(COLUMNS)
         ]
