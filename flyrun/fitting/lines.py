@@ -54,7 +54,8 @@ def taken(layout: Layout, most: int | None = None) -> list[str]:
     columns = [layout.target, *layout.columns]
     shown = columns if most is None or len(columns) <= most else columns[: most - 1]
     lines = [_taken(column) + (" (the target)" if column is layout.target else "") for column in shown]
-    lines[1:1] = [f"{_taken(column)} (the {role}, no feature)" for role, column in layout.beside.items()]
+    beside = ((role.replace("_", " "), column) for role, column in layout.beside.items())
+    lines[1:1] = [f"{_taken(column)} (the {role}, no feature)" for role, column in beside]
     if more := len(columns) - len(shown):
         lines.append(f"  and {more:,} more columns, which --check shows")
     return lines
