@@ -84,3 +84,19 @@ def test_a_page_names_what_times_are_divided_by_and_what_failed(tmp_path, monkey
     assert "| flyrun fit | 6.00 | 2.00 |" in other
     assert "- bambi: not asked, past the limit at as many rows above" in other
     assert "scikit_learn" not in set(pd.read_csv(tmp_path / "page.csv").query("model != 'logistic'")["tool"])
+
+
+def test_times_are_mostly_censored_and_each_package_is_asked_for_what_it_has(tmp_path):
+    file = tmp_path / "rows.csv"
+    tables.write(file, "weibull", 4_000)
+    rows = pd.read_csv(file)
+    assert 0.25 < rows["event"].mean() < 0.35
+    assert (rows["y"] > 0.0).all()
+    tables.write(file, "tweedie", 4_000)
+    assert 0.05 < (pd.read_csv(file)["y"] == 0.0).mean() < 0.5
+    asked = {
+        model: [name for name, one in answers.TOOLS.items() if model in one.models] for model in tables.TRUTHS
+    }
+    assert asked["weibull"] == ["lifelines"]
+    assert asked["tweedie"] == ["statsmodels", "glum"]
+    assert "glum" not in asked["zero_inflated_poisson"]

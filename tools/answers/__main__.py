@@ -15,6 +15,7 @@ import argparse
 import itertools
 import json
 import os
+import resource
 import shutil
 import signal
 import statistics
@@ -34,7 +35,7 @@ from flyrun.families.family import family
 from flyrun.ground import environment
 from flyrun.ground.exit_codes import DONE, UNTRUSTED
 from flyrun.ground.page.render import View, known, markdown, number
-from tools.answers.tables import COLUMNS, DISPERSION, TRUTHS, write
+from tools.answers.tables import COLUMNS, DISPERSION, POWER, TRUTHS, write
 from tools.results.published import MEASURED, keep
 
 POINT = "scikit_learn"
@@ -44,20 +45,35 @@ PAST = "past the limit"
 
 
 class Tool(NamedTuple):
-    """A package. script: of this folder, and what it is told beside file and model; point: no posterior."""
+    """A package. script: of this folder, and what it is told beside file and model; point: no posterior;
+    models: which it is asked.
+    """
 
     script: tuple[str, ...]
     gives: str
     prior: str
     point: bool = True
+    models: tuple[str, ...] = ("logistic", "poisson", "negative_binomial", "gaussian")
 
 
+_GENERAL = ("logistic", "poisson", "negative_binomial", "gaussian", "tweedie")
 _POINT, _ERRORS, _ITS = "a point estimate", "a point estimate and standard errors", "its defaults"
-_TOLD = f"{_ERRORS}; the negative binomial's dispersion, which others estimate, is given to it"
+_TOLD = f"{_ERRORS}; a negative binomial's dispersion, which others estimate, and Tweedie's power are given"
 TOOLS = {
-    POINT: Tool(("scikit_learn.py",), _POINT, "of logistic normal(0, 1), its default; of others none"),
-    "statsmodels": Tool(("stats_models.py",), _ERRORS, "none"),
-    "glum": Tool(("glum_glm.py", str(DISPERSION)), _TOLD, "none"),
+    POINT: Tool(
+        ("scikit_learn.py",),
+        _POINT,
+        "of logistic normal(0, 1), its default; of others none",
+        models=("logistic", "poisson", "gaussian"),
+    ),
+    "statsmodels": Tool(
+        ("stats_models.py", str(POWER)),
+        f"{_ERRORS}; Tweedie's power is given to it",
+        "none",
+        models=(*_GENERAL, "zero_inflated_poisson"),
+    ),
+    "glum": Tool(("glum_glm.py", str(POWER), str(DISPERSION)), _TOLD, "none", models=_GENERAL),
+    "lifelines": Tool(("life_lines.py",), _ERRORS, "none", models=("weibull",)),
     "bambi": Tool(("bambi_nuts.py", "pymc"), "a posterior, by PyMC's NUTS", _ITS, False),
     "bambi, nutpie": Tool(("bambi_nuts.py", "nutpie"), "a posterior, by nutpie's NUTS", _ITS, False),
 }
@@ -65,7 +81,8 @@ _PRIORS_OF_OURS = (FIT, "a posterior", f"{_ITS} (docs/your-data.md)")
 
 _ABOUT = f"""\
 {COLUMNS} columns. Seconds are those of the whole process, imports and files included, the median of the
-repeats; the file was in memory and what compiles once a machine was compiled, unless a row says otherwise.
+repeats, and "CPU s" what all cores spent on it; the file was in memory and what compiles once a machine was
+compiled, unless a row says otherwise.
 "again": the same file a second time. × is by {POINT}'s seconds in the same run or, where it has no such
 model, by those of the fastest point estimate. ESS: the smallest bulk ESS of a coefficient, of weighted draws
 their effective number. "Off by": the largest difference of a coefficient from `flyrun fit`'s posterior mean,
@@ -79,6 +96,7 @@ class Answer(NamedTuple):
     seconds: float
     found: dict[str, Any] | None
     why: str = ""
+    cpu: float = np.nan
 
 
 def main() -> int:
@@ -123,9 +141,9 @@ def _part(title: str, rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         past = "> " if row["why"] == PAST else ""
         times = [row["seconds"], row["seconds"] / seconds.get(base, np.nan)]
-        others = [number(row[key]) for key in ("ess", "off", "sd_ratio")]
+        others = [number(row.get(key, np.nan)) for key in ("ess", "off", "sd_ratio", "cpu_s")]
         cells.append((row["tool"], *(past * known(one) + number(one) for one in times), *others))
-    header = ("", "seconds", f"× {base}", "ESS", "off by (sds)", "sd ratio")
+    header = ("", "seconds", f"× {base}", "ESS", "off by (sds)", "sd ratio", "CPU s")
     missing = [f"- {row['tool']}: {row['why']}" for row in rows if row["why"] not in ("", PAST)]
     return [markdown(View(title, header, tuple(cells))).strip(), "", *missing, *[""] * bool(missing)]
 
@@ -135,8 +153,7 @@ def _rows(file: Path, model: str, n: int, asked: Any, before: list[dict[str, Any
     # how the rows are kept matters to the quick alone
     tools = [*TOOLS, *OURS] if file.suffix == ".csv" else [POINT, FIT, AGAIN]
     tools = [tool for tool in tools if not asked.only or tool in (*asked.only, *OURS)]
-    if model == "negative_binomial" and POINT in tools:
-        tools.remove(POINT)
+    tools = [tool for tool in tools if tool in OURS or model in TOOLS[tool].models]
     answers: dict[str, list[Answer]] = {tool: [] for tool in tools}
     given_up = {row["tool"] for row in before if row["rows"] == n and row["why"] == PAST}
     for turn in range(asked.repeats):
@@ -146,7 +163,9 @@ def _rows(file: Path, model: str, n: int, asked: Any, before: list[dict[str, Any
             if tool in given_up:
                 found.append(Answer(np.nan, None, f"not asked, {PAST} at as many rows above"))
             else:
-                found.append(_answer(tool, model, file, asked.limit))
+                spent = _children_s()
+                answer = _answer(tool, model, file, asked.limit)
+                found.append(answer._replace(cpu=_children_s() - spent))
             print(f"{file.name}: {tool} {found[-1].seconds:.1f} s {found[-1].why}", flush=True)
     held = next((a.found for a in answers.get(FIT, []) if a.found), None)
     return [
@@ -160,11 +179,18 @@ def _rows(file: Path, model: str, n: int, asked: Any, before: list[dict[str, Any
             "seconds": statistics.median(a.seconds for a in found),
             "fastest": min(a.seconds for a in found),
             "slowest": max(a.seconds for a in found),
+            "cpu_s": statistics.median(a.cpu for a in found),
             "ess": (found[0].found or {}).get("ess", np.nan),
             **_apart(found[0].found, held),
         }
         for tool, found in answers.items()
     ]
+
+
+def _children_s() -> float:
+    """CPU seconds of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _apart(found: dict[str, Any] | None, held: dict[str, Any] | None) -> dict[str, float]:
@@ -192,7 +218,10 @@ def _answer(tool: str, model: str, file: Path, limit: float) -> Answer:
 def _fit(model: str, file: Path, limit: float) -> Answer:
     folder = file.with_name("fit")
     shutil.rmtree(folder, ignore_errors=True)
-    words = ["fit", str(file), "--target", "y", "--model", model, "--results-dir", str(folder), "--quiet"]
+    asked = ["--target", "y"]
+    if model == "weibull":
+        asked = [f"Surv(y, event) ~ {' + '.join(f'x{k}' for k in range(COLUMNS))}"]
+    words = ["fit", str(file), *asked, "--model", model, "--results-dir", str(folder), "--quiet"]
     seconds, why = _timed([sys.executable, "-m", "flyrun", *words], file, limit)
     if why:
         return Answer(seconds, None, why)

@@ -11,7 +11,7 @@ MODEL, *MORE = sys.argv[3:]
 
 
 def columns() -> tuple[pd.DataFrame, pd.Series]:
-    """The features and the target."""
+    """The features, of times with the column `event`, and the target."""
     table = pd.read_parquet(FILE) if FILE.suffix == ".parquet" else pd.read_csv(FILE)
     return table.drop(columns="y"), table["y"]
 

@@ -1,4 +1,7 @@
-"""Generated rows of each model: independent standard normal columns and a target drawn from the model."""
+"""Generated rows of each model: independent standard normal columns and a target drawn from the model.
+
+Weibull times are seen until a time that differs by row: 70 % are censored, and `event` says which.
+"""
 
 import math
 from pathlib import Path
@@ -21,6 +24,7 @@ class Truth(NamedTuple):
     auxiliary: tuple[float, ...] = ()
 
 
+POWER = 1.4  # of Tweedie's variance
 DISPERSION = 0.5  # of the negative binomial: variance μ + μ²/2
 #: counts are 1.8 on average, half the time 0 or 1
 TRUTHS = {
@@ -28,6 +32,9 @@ TRUTHS = {
     "poisson": Truth(0.4, 0.15),
     "negative_binomial": Truth(0.4, 0.15, (-math.log(DISPERSION),)),
     "gaussian": Truth(0.0, 0.5, (0.0,)),
+    "zero_inflated_poisson": Truth(0.4, 0.15, (math.log(0.3 / 0.7),)),
+    "weibull": Truth(1.0, 0.15, (math.log(1.5),)),
+    "tweedie": Truth(0.4, 0.15, tuple(family("tweedie").unread(np.array([1.5, POWER])))),
 }
 
 
@@ -41,7 +48,11 @@ def write(file: Path, model: str, n: int) -> None:
         y = family(model).draw(rng, 1, [truth.intercept + x @ beta, *truth.auxiliary])
         if family(model).target in ("binary", "counts"):
             y = y.astype(np.int64)
-        part = pd.DataFrame(x, columns=[f"x{i}" for i in range(COLUMNS)]).assign(y=np.round(y, 6))
+        columns = {"y": np.round(y, 6)}
+        if model == "weibull":
+            end = np.exp(truth.intercept) * rng.random(len(y))
+            columns = {"event": 1 * (y <= end), "y": np.maximum(np.minimum(y, end).round(6), 1e-6)}
+        part = pd.DataFrame(x, columns=[f"x{i}" for i in range(COLUMNS)]).assign(**columns)
         if file.suffix == ".csv":
             part.to_csv(file, index=False, mode="a" if begin else "w", header=not begin)
         else:

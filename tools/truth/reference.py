@@ -4,9 +4,10 @@
 
 Small and hard tables: NumPyro's NUTS, whose moments shape the t from which draws are weighted then
 (importance sampling): `apart` is by how much a mean of these two differs, in sds. Where few of these are
-effective, as of a posterior far from a t, longer chains alone. Tables of 10⁶ rows: Sobol' points about the
-mode that Newton's method finds, of its mean and covariance, weighted by all rows. Kept: means and sds of
-slopes and intercept on the columns' own scales and of the numbers that are sampled, R-hat, effective draws.
+effective, or an sd has more noise than 1 %, as of a posterior far from a t, longer chains alone. Tables of
+10⁶ rows: Sobol' points about the mode that Newton's method finds, of its mean and covariance, weighted by all
+rows. Kept: means and sds of slopes and intercept on the columns' own scales and of the numbers that are
+sampled, R-hat, effective draws.
 """
 
 import json
@@ -20,7 +21,7 @@ from tools.truth.tables import LONG, TABLES, Table
 
 STORED = Path(__file__).parents[2] / "results" / "reference" / "truth" / "moments.json"
 CHAINS, WARM_UP, DRAWS, LONGER = 4, 500, 1_000, 10_000
-_FEWEST = 10_000  # effective weighted draws
+_FEWEST, _NOISE = 10_000, 0.01  # effective weighted draws, and the relative error of an sd
 WEIGHTED, _CALL = 200_000, 2_000  # draws, and of one call
 _FREEDOM, _WIDER = 5.0, 1.3  # of the t
 POINTS = 64
@@ -71,7 +72,7 @@ def sampled(table: Table, seed: int = 0) -> dict[str, Any]:
     nuts = _own_scale(table, x, shift, unit)
     draws, weight = _sharpened(x, jax.jit(jax.vmap(potential)), seed)
     found = _moments(_own_scale(table, draws, shift, unit), weight)
-    if found["ess"] < _FEWEST:
+    if found["ess"] < _FEWEST or _noise(_own_scale(table, draws, shift, unit), weight, found) > _NOISE:
         x, told = chains(LONGER)
         found = _moments(_own_scale(table, x, shift, unit), np.full(len(x), 1.0 / len(x)))
         return found | told | {"by": "NUTS", "ess": told["nuts_ess"]}
@@ -103,6 +104,12 @@ def _moments(found: dict[str, np.ndarray], weight: np.ndarray) -> dict[str, Any]
     mean = {name: float(weight @ one) for name, one in found.items()}
     sd = {name: float(np.sqrt(weight @ (one - mean[name]) ** 2)) for name, one in found.items()}
     return {"ess": float(1.0 / (weight**2).sum()), "mean": mean, "sd": sd}
+
+
+def _noise(draws: dict[str, np.ndarray], weight: np.ndarray, found: dict[str, Any]) -> float:
+    """The largest relative standard error of an sd: of a long tail effective draws tell too little."""
+    away = [((x - found["mean"][name]) / found["sd"][name]) ** 2 - 1.0 for name, x in draws.items()]
+    return max(0.5 * float(np.sqrt(weight**2 @ one**2)) for one in away)
 
 
 def weighted(table: Table) -> dict[str, Any]:
