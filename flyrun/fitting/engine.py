@@ -134,7 +134,7 @@ def _of_even(question: Question, drawn: weighted_draws.Weighted, even: np.ndarra
     sound.refuse_unsound(posterior, layout.names, drawn.x, drawn.weights)
     draws = own_scales(posterior, drawn.x, layout)
     rows = coefficients.summarise_weighted(draws, drawn.weights, layout)
-    rows = _with_sensitivity(question, rows, draws, drawn.x, drawn.weights)
+    rows = _with_sensitivity(question, rows, draws, drawn.x, even.ravel())
     # any of them stand for all, as long as enough of these are effective
     most = max(_MOST_STORED, math.ceil(len(drawn.x) * weighted_draws.WANTED / drawn.effective))
     kept = {name: values[:most] for name, values in draws.items()} | {"log_weight": drawn.log_weight[:most]}
@@ -258,7 +258,7 @@ def _by_hmc(
                 break
     flat = x.reshape(-1, posterior.size)
     of_flat = {name: values.reshape(len(flat), *values.shape[2:]) for name, values in even.items()}
-    rows = _with_sensitivity(question, rows, of_flat, flat, np.full(len(flat), 1.0 / len(flat)))
+    rows = _with_sensitivity(question, rows, of_flat, flat, np.arange(len(flat)))
     sound.refuse_unsound(posterior, layout.names, flat)
     caveats = coefficients.without_mean(rows) + _caveats(question, flat.mean(axis=0), np.cov(flat.T))
     doubt = "" if agreed else "the chains do not agree yet; a longer --budget runs longer"
@@ -279,20 +279,21 @@ def _with_sensitivity(
     rows: list[dict[str, Any]],
     draws: dict[str, np.ndarray],
     x: np.ndarray,
-    weights: np.ndarray,
+    even: np.ndarray,
 ) -> list[dict[str, Any]]:
-    """Rows that say where prior and data disagree, or data are weak; of tables at hand without groups.
+    """Rows that say where prior and data disagree, or data are weak; none with groups.
 
-    draws: (S, ...) by name, of x (S, P) of these weights, (S,). Some draws stand for all.
+    draws: (S, ...) by name, of x (S, P); even: which of them, of even weight. Some stand for all: those of
+    next to no weight would stretch the range over which distances are taken. Of a scan the surrogate stands
+    for the likelihood: log weights vary by far less than that.
     """
     posterior = question.posterior
     most = min(_MOST_SENSED, _EVALUATIONS // max(len(posterior.rows), 1))
-    if question.dataset is None or isinstance(posterior, OfTable | OfTerms) or most < _FEWEST_SENSED:
+    if isinstance(posterior, OfTable | OfTerms) or most < _FEWEST_SENSED:
         return rows
     rng = np.random.default_rng(_SEED + 4)
-    order = rng.permutation(len(x))[:most]
-    order = order[weights[order] > 0.0]
-    some, share = x[order], weights[order] / weights[order].sum()
+    order = rng.permutation(even)[:most]
+    some, share = x[order], np.full(len(order), 1.0 / len(order))
     parts = posterior.log_prior(some), posterior.log_likelihood(some)
     labels = []
     for values in draws.values():

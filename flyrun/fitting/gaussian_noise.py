@@ -105,6 +105,13 @@ def draw_from(sums: Sums, posterior: Posterior, rng: np.random.Generator, n: int
     return np.column_stack([prior.mean + (away @ basis.T) * prior.sd, a])
 
 
+def log_likelihood(sums: Sums, posterior: Posterior, x: np.ndarray) -> np.ndarray:
+    """(S,) of x (S, P), by sums over rows, up to a constant."""
+    away, a = x[:, : posterior.width] - posterior.prior.mean, x[:, place_of(posterior)]
+    square = sums.square - 2.0 * away @ sums.product + ((away @ sums.gram) * away).sum(axis=1)
+    return -sums.rows * a - 0.5 * np.maximum(square, 0.0) * np.exp(-2.0 * a)
+
+
 def place_of(posterior: Posterior) -> int:
     """Where the log of the noise's sd is in x; of an sd that has columns, the intercept of that."""
     return posterior.places[posterior.linear].stop - 1

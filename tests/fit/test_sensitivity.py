@@ -71,3 +71,24 @@ def test_a_report_names_what_depends_on_its_prior():
     assert {row["prior_data"] for row in usual._about["coefficients"]} == {""}
     assert sensitivity.DISAGREE not in usual.report.read_text(encoding="utf-8")
     assert sensitivity.DISAGREE in fit.report.read_text(encoding="utf-8")
+
+
+def test_distances_by_weighted_draws_are_those_of_a_normal_posterior(monkeypatch):
+    """Draws of next to no weight would stretch the range, and so halve the distance."""
+    distances, of_power = [], sensitivity.of_power
+
+    def kept(values, weights, log_part):
+        distances.append(of_power(values, weights, log_part))
+        return distances[-1]
+
+    monkeypatch.setattr(sensitivity, "of_power", kept)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=4_000)
+    frame = pd.DataFrame({"x": x, "y": rng.random(4_000) < 1.0 / (1.0 + np.exp(-x))})
+    flyrun.fit(frame, "y ~ x", model="logistic")
+    exact = rng.normal(size=(4_000, 1))
+    right = of_power(exact, np.full(4_000, 1 / 4_000), -0.5 * exact[:, 0] ** 2)
+    assert distances[1] / right == pytest.approx(1.0, abs=0.25)
+    wide = 3.0 * rng.standard_t(4, size=(4_000, 1))  # the control
+    weights = np.exp(-0.5 * wide[:, 0] ** 2) * (1.0 + (wide[:, 0] / 3.0) ** 2 / 4.0) ** 2.5
+    assert of_power(wide, weights / weights.sum(), -0.5 * wide[:, 0] ** 2) < 0.5 * right

@@ -60,13 +60,19 @@ class Model(NamedTuple):
 
 @dataclass
 class Surrogate(Posterior):
-    """Prior, rows of the core, and a second order for all others. summed: about the last centre."""
+    """Prior, rows of the core, and a second order for all others, or sums that normal noise needs alone.
+
+    summed: about the last centre.
+    """
 
     summed: Expansion | None = None
+    sums: gaussian_noise.Sums | None = None
     form: Form = field(kw_only=True)
 
     def log_likelihood(self, x: np.ndarray) -> np.ndarray:
         """(S,) of x (S, P)."""
+        if self.sums is not None:
+            return gaussian_noise.log_likelihood(self.sums, self, x)
         return super().log_likelihood(x) + self._summed.change(x)
 
     def value_and_slope(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

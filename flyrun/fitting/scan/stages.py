@@ -272,6 +272,7 @@ class Scan(Table):
 
         def drawn(products: Products, seed: int) -> tuple[row_weights.Surrogate, row_weights.Answer]:
             sums = gaussian_noise.about(model.prior.mean, units.products(products.gram), products.copies)
+            post.sums = sums
             x = gaussian_noise.draw_from(sums, post, np.random.default_rng(seed), row_weights.DRAWS)
             return post, row_weights.Answer(Weighted.of_independent(x), 1.0, 0.0, 0, 0, 0)
 
