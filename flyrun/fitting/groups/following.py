@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from flyrun.fitting.groups import joint_map, level_map
 from flyrun.fitting.groups.followed import Terms
@@ -45,8 +46,8 @@ class _Joint(NamedTuple):
 class TermsPosterior(Terms):
     """Terms in coordinates that follow."""
 
-    def at(self, x: np.ndarray) -> Value:
-        """At x (dim, C)."""
+    def at(self, x: np.ndarray, valued: bool = True) -> Value:
+        """At x (dim, C). valued: whether the log density is wanted, or slopes alone, which cost half."""
         its, n, m, chains = self._reference, self.n_coefficients, self.joint, x.shape[1]
         s, x = x[n : self.size], x.copy()
         x[n : self.size] = its.others[:, None] + s * np.sqrt(1.0 + 0.25 * s * s)
@@ -76,7 +77,7 @@ class TermsPosterior(Terms):
             b[n + place.start : n + place.stop], standard[place] = _by_level(mapped.u), _by_level(mapped.v)
             log_p = log_p + mapped.level
             kept[k] = r, mapped
-        value, by_b, by_aux = self._rows(b, aux)
+        value, by_b, by_aux = self._rows(b, aux, valued)
         log_p = log_p + value
         out, by_c, backs = np.empty_like(x), np.zeros(chains), {}
         for k in range(len(self.terms) - 1, self.joined - 1, -1):
@@ -174,9 +175,11 @@ class TermsPosterior(Terms):
         away = read[self.n_coefficients :] - self._reference.others[:, None]
         return np.sign(away) * np.sqrt(2.0 * (np.sqrt(1.0 + away**2) - 1.0))
 
-    def _rows(self, b: np.ndarray, aux: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _rows(
+        self, b: np.ndarray, aux: np.ndarray, valued: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log likelihood and prior of β and auxiliary numbers, (C,), and its slopes, by b (P + E, C) of
-        coefficients and effects, and these numbers.
+        coefficients and effects, and these numbers. valued: as of `at`.
         """
         n, chains = self.n_coefficients, b.shape[1]
         beta, effects = b[:n], b[n:]
@@ -190,7 +193,8 @@ class TermsPosterior(Terms):
             y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
             p = self.predictors(rows, x)
             p[0] = p[0] + some @ effects
-            total = total + (weights * self.family.log_density(y, trials, p)).sum(axis=0)
+            if valued:
+                total = total + (weights * self.family.log_density(y, trials, p)).sum(axis=0)
             by_eta, *by_others = self._slopes(y, trials, p)
             by_eta = weights * by_eta
             by_b[:n] += rows.features.T @ by_eta
@@ -206,6 +210,14 @@ class TermsPosterior(Terms):
                 by_aux[k] += (weights * each).sum(axis=0)
         self.queries += chains * len(self.rows)
         return np.where(np.isnan(total), -np.inf, total), by_b, by_aux
+
+    def _slopes(self, y: Any, trials: Any, p: list[np.ndarray]) -> Any:
+        """As of any rows; of a cumulant's family without curvatures."""
+        if self.family.cumulant == "softplus":
+            return (y - trials * expit(p[0]),)
+        if self.family.cumulant == "exp":
+            return (y - np.exp(p[0]),)
+        return super()._slopes(y, trials, p)
 
     def _blocks(self, size: int) -> list[tuple[slice, Any]]:
         """All rows, so many at a time, each with its part of the design."""

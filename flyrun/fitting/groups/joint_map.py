@@ -70,15 +70,19 @@ class Mapped(NamedTuple):
 
 def roots(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """W and Q; NaN where there are none."""
-    m = t.shape[-1]
-    bent = np.eye(m) + c[:, None, None] * (t.transpose(0, 2, 1) @ information @ t)
-    w = np.full_like(bent, np.nan)
-    for k, each in enumerate(bent):  # one that flew off has no root
-        try:
-            w[k] = np.linalg.inv(np.linalg.cholesky(each))
-        except np.linalg.LinAlgError:
-            continue
+    bent = c[:, None, None] * (t.transpose(0, 2, 1) @ information @ t)
+    w = np.linalg.inv(choleskys(np.eye(t.shape[-1]) + bent))
     return w, t @ w.transpose(0, 2, 1)
+
+
+def choleskys(matrices: np.ndarray) -> np.ndarray:
+    """Of matrices (C, m, m), NaN where there is none."""
+    try:
+        return np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        if len(matrices) == 1:
+            return np.full_like(matrices, np.nan)
+        return np.concatenate([choleskys(matrix[None]) for matrix in matrices])
 
 
 def forward(z: np.ndarray, r: np.ndarray, w: np.ndarray, q: np.ndarray) -> Mapped:
@@ -117,7 +121,7 @@ def reverse(
     factor = c[:, None, None]
     t = (_outer(by_b, mapped.drawn) + _outer(r, z) + factor * (information @ turned)) @ w
     by_information = 0.5 * factor * (turned @ q.transpose(0, 2, 1))
-    by_c = 0.5 * (np.einsum("cii->c", both) - np.einsum("cik,cil,ckl->c", both, w, w, optimize=True)) / c
+    by_c = 0.5 * (np.einsum("cii->c", both) - ((both @ w) * w).sum(axis=(1, 2))) / c
     return Slopes(z, _times(q, z), t, by_information, by_c)
 
 

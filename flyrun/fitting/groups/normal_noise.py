@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from flyrun.fitting import gaussian_noise, mode, weighted_draws
-from flyrun.fitting.groups import scales
+from flyrun.fitting.groups import joint_map, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import Expansion
@@ -84,7 +84,9 @@ class Sums:
         inside = inside / variance[:, None, None]
         whole = np.broadcast_to(prior.sd, (len(v), len(prior.sd)))
         sd = np.concatenate([whole, np.repeat(np.exp(crossed), self.levels, axis=1)], axis=1)
-        cholesky = _roots(inside[:, :-1, :-1] * (sd[:, :, None] * sd[:, None]) + np.eye(sd.shape[1]))
+        cholesky = joint_map.choleskys(
+            inside[:, :-1, :-1] * (sd[:, :, None] * sd[:, None]) + np.eye(sd.shape[1])
+        )
         along = np.linalg.solve(cholesky, (inside[:, :-1, -1] * sd)[..., None])[..., 0]
         value = -self.count * log_sigma - 0.5 * level - 0.5 * inside[:, -1, -1]
         value += 0.5 * (along**2).sum(axis=1) - np.log(np.diagonal(cholesky, axis1=1, axis2=2)).sum(axis=1)
@@ -119,16 +121,6 @@ class Sums:
     def prior_at(self, v: np.ndarray) -> Expansion:
         """Nothing of v, (n,): the density has it."""
         return Expansion(v, 0.0, np.zeros(self.size), np.zeros((self.size, self.size)))
-
-
-def _roots(matrices: np.ndarray) -> np.ndarray:
-    """Cholesky's of matrices (S, P, P), NaN where there is none."""
-    try:
-        return np.linalg.cholesky(matrices)
-    except np.linalg.LinAlgError:
-        if len(matrices) == 1:
-            return np.full_like(matrices, np.nan)
-        return np.concatenate([_roots(matrix[None]) for matrix in matrices])
 
 
 def draw(

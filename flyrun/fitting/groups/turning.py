@@ -136,9 +136,9 @@ class Sampler:
             if np.isfinite(self.at.log_density).all():
                 return
 
-    def _value(self, w: np.ndarray) -> Value:
+    def _value(self, w: np.ndarray, valued: bool = True) -> Value:
         with np.errstate(all="ignore"):
-            value = self.posterior.at(self.whitening.x(w))
+            value = self.posterior.at(self.whitening.x(w), valued)
             slopes = self.whitening.slopes(value.slopes)
         bad = ~(np.isfinite(value.log_density) & np.isfinite(slopes).all(axis=0))
         return value._replace(
@@ -155,12 +155,12 @@ class Sampler:
         w, at = self.w, self.at
         p = self.rng.standard_normal(w.shape)
         energy = 0.5 * (p * p).sum(axis=0) - at.log_density
-        for _ in range(steps):
+        for step in range(steps):
             if self.spent():  # a trajectory may take minutes; one that is broken off moves nothing
                 return np.zeros(CHAINS), energy
             p = p + 0.5 * e * (at.slopes + w)
             w, p = np.cos(e) * w + np.sin(e) * p, np.cos(e) * p - np.sin(e) * w
-            at = self._value(w)
+            at = self._value(w, step == steps - 1)
             p = p + 0.5 * e * (at.slopes + w)
         gain = energy - 0.5 * (p * p).sum(axis=0) + at.log_density
         gain = np.where(np.isfinite(gain), gain, -np.inf)
