@@ -130,7 +130,7 @@ def settings(request: Request, table: Table, model_family: Family) -> dict[str, 
 
 
 def look(request: Request) -> list[str]:
-    """What one table holds, and what its columns are taken for. DataError or ConfigError in one line."""
+    """What one table holds, and what its columns are taken for. DataError or ConfigError, in one line."""
     asked = of(request)
     posterior = asked.posterior
     groups = [f"groups: {posterior.words}"] if isinstance(posterior, OfTable | OfTerms) else []
