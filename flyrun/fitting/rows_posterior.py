@@ -4,7 +4,7 @@ x, (P,), holds the coefficients of each linear predictor in turn, then the auxil
 of one that has columns its coefficients, the intercept last. Densities of rows are counted: `queries`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from flyrun.families.cutpoint_priors import OfCutpoints
 from flyrun.families.family import Auxiliary, Family
 from flyrun.families.prior_densities import Prior
 from flyrun.ground.children import cores
+from flyrun.ground.numerics.special import Numbers
 from flyrun.ground.threads import in_order
 
 T = TypeVar("T")
@@ -324,7 +325,7 @@ class Posterior:
         self.queries += len(x) * len(self.rows)
         return np.where(np.isnan(total), -np.inf, total), slope
 
-    def _slopes(self, y: Any, trials: Any, p: list[np.ndarray]) -> Any:
+    def _slopes(self, y: Numbers, trials: Numbers, p: list[np.ndarray]) -> Sequence[Numbers] | np.ndarray:
         """By each of K predictors p, (n, S) of linear ones, without second derivatives where it can be."""
         if self.family.slopes_into is None:
             return self.family.derivatives(y, trials, p)[0]

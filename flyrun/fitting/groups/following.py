@@ -6,7 +6,7 @@ of all smaller terms (level_map.py). Auxiliary numbers and h, of each term, are 
 have tails like e^−|a|, which are normal ones of s. What all this leaves out is whitened by a constant matrix.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from flyrun.fitting.groups import joint_map, level_map
 from flyrun.fitting.groups.followed import Terms
 from flyrun.fitting.rows_posterior import as_column
 from flyrun.fitting.weighted_draws import never
+from flyrun.ground.numerics.special import Numbers
 
 _BLOCK = 1 << 17  # predictors of a block
 _ROUNDS = 3  # of the search for a reference
@@ -211,7 +212,7 @@ class TermsPosterior(Terms):
         self.queries += chains * len(self.rows)
         return np.where(np.isnan(total), -np.inf, total), by_b, by_aux
 
-    def _slopes(self, y: Any, trials: Any, p: list[np.ndarray]) -> Any:
+    def _slopes(self, y: Numbers, trials: Numbers, p: list[np.ndarray]) -> Sequence[Numbers] | np.ndarray:
         """As of any rows; of a cumulant's family without curvatures."""
         if self.family.cumulant == "softplus":
             return (y - trials * expit(p[0]),)
