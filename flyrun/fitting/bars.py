@@ -1,10 +1,12 @@
-"""Groups of rows in a formula: `(1 | clinic)`, `(1 + a + b || clinic)` taken out of its other terms."""
+"""Groups of rows and smooths in a formula, as `(1 + a || clinic)` and `s(x)`, taken out of the others."""
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flyrun.fitting import smooths
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import FlyrunError
 from flyrun.tables.quoting import masked, quoted
 
@@ -40,6 +42,11 @@ class Bar:
         return _WITHIN.join(self.columns)
 
     @property
+    def instead(self) -> str:
+        """What may be written in its place where no groups are fitted."""
+        return f"C({quoted(self.columns[-1])})"
+
+    @property
     def slope(self) -> str | None:
         """The column of the slope where there is one slope."""
         return self.slopes[0] if len(self.slopes) == 1 else None
@@ -62,12 +69,18 @@ class Bar:
         return first
 
 
-def split(formula: str) -> tuple[str, list[Bar]]:
-    """A formula without its groups, and these. FlyrunError where a group is not of a form that is fitted."""
+def split(formula: str) -> tuple[str, list[Bar | Smooth]]:
+    """A formula without its groups, with smooths' lines in their place, and all these.
+
+    FlyrunError where one is not of a form that is fitted.
+    """
     tilde = masked(formula).rfind("~") + 1
     left, right = formula[:tilde], formula[tilde:]
-    kept, bars = "", list[Bar]()
+    kept, bars = "", list[Bar | Smooth]()
     for sign, term in _terms(right):
+        if sign == "+" and (smooth := smooths.read(term)) is not None:
+            bars.append(smooth)
+            term = smooth.line
         inside = term[1:-1] if _enclosed(term) else ""
         if "|" not in masked(term):
             kept += f" {sign} {term}" if kept or sign == "-" else f" {term}"
@@ -76,6 +89,8 @@ def split(formula: str) -> tuple[str, list[Bar]]:
         else:
             bars += _bars(term, inside)
     if doubled := next((bar for k, bar in enumerate(bars) if bar.group in [b.group for b in bars[:k]]), None):
+        if isinstance(doubled, Smooth):
+            raise FlyrunError(f"{doubled.group} is there twice; write one of the two")
         group = _WITHIN.join(map(quoted, doubled.columns))
         raise FlyrunError(
             f"{doubled.group} is in two groups; write one, as in '(1 + x | {group})' or, without the "
@@ -84,8 +99,8 @@ def split(formula: str) -> tuple[str, list[Bar]]:
     return (left + (kept or " 1") if bars else formula).strip(), bars
 
 
-def read(texts: Iterable[str]) -> list[Bar]:
-    """Groups as `str` tells them."""
+def read(texts: Iterable[str]) -> list[Bar | Smooth]:
+    """Groups and smooths as `str` tells them."""
     return [bar for text in texts for bar in split(f"~ {text}")[1]]
 
 

@@ -24,6 +24,7 @@ from flyrun.fitting import (
 )
 from flyrun.fitting.column_scales import contrasts, own_scales
 from flyrun.fitting.groups import turning
+from flyrun.fitting.groups.curves import Drawn
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable
 from flyrun.fitting.groups.stored_effects import Effects
@@ -45,7 +46,7 @@ _MOST_ITERATIONS = 100_000
 _EFFECTS = 5_000_000  # numbers that are stored of groups' effects, about
 _EFFECT_DRAWS = 500_000_000  # numbers of effects that chains keep, at most
 _ROW_DRAWS = 100_000_000  # rows × draws for which they are drawn, about; of a slope too fewer
-_FEWEST_EFFECTS, _MOST_EFFECTS = 100, 1_000  # draws
+_FEWEST_EFFECTS, _MOST_EFFECTS, _MOST_OF_CHAINS = 100, 1_000, 4_000  # draws
 _EVALUATIONS = 20_000_000  # rows × draws that tell what depends on priors
 _MOST_SENSED, _FEWEST_SENSED = 4_000, 400  # draws that do
 
@@ -73,7 +74,7 @@ class Answer:
     doubt: str
     caveats: list[str]
     scan: dict[str, Any] = field(default_factory=dict)
-    groups: tuple[Effects, ...] = ()
+    groups: tuple[Effects | Drawn, ...] = ()
 
 
 def answer(
@@ -214,7 +215,7 @@ def _by_terms(
             drawn = drawn.with_more(sampler.draw(length))
     flat = drawn.psi.reshape(-1, posterior.size)
     sound.refuse_unsound(posterior, layout.names, flat)
-    count = min(max(_EFFECTS // posterior.n_effects, _FEWEST_EFFECTS), _MOST_EFFECTS, len(flat))
+    count = min(max(_EFFECTS // posterior.n_effects, _FEWEST_EFFECTS), _MOST_OF_CHAINS, len(flat))
     which = np.arange(count) * len(flat) // count
     effects = posterior.effects_of(flat[which], drawn.effects.reshape(len(flat), -1)[which], which)
     caveats = coefficients.without_mean(rows) + _caveats(question, flat.mean(axis=0), np.cov(flat.T))

@@ -37,7 +37,7 @@ def of(
     """
     seen = Seen.of(dataset, posterior, layout, draws, effects, _DRAWS)
     plain = seen.columns.var(axis=1)
-    by_factor = {its.bar.group: _variance(seen, its) for its in seen.fitted.effects}
+    by_factor = {its.bar.group: _variance(seen, its) for its in seen.fitted.factors}
     total = plain + sum(by_factor.values())
     rows = {f"share({name})": variance / total for name, variance in by_factor.items()}
     rows["share(columns)"] = plain / total

@@ -7,13 +7,13 @@ import numpy as np
 
 from flyrun.fitting import bars, priors, question, stored
 from flyrun.fitting.column_scales import to_sampled
-from flyrun.fitting.groups import grouped_table, stored_effects
+from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import ConfigError, DataError
-from flyrun.ground.run_files import POSTERIOR
 from flyrun.ground.schema import build
 from flyrun.tables import loader
 from flyrun.tables.dataset import Dataset
@@ -49,6 +49,11 @@ def read(folder: Path, drawn: bool = False, **table: Any) -> Finished:
     about = stored.about(folder)
     settings, config = about["settings"], _table(folder, table)
     groups = tuple(bars.read(settings.get("groups", ())))
+    if smooth := next((term for term in groups if isinstance(term, Smooth)), None):
+        raise ConfigError(
+            f"{folder}: was fitted with {smooth}, and rows are not left out of fits with smooths; fit "
+            f"{smooth.instead} in its place to compare"
+        )
     request = Request(
         str(config.path),
         str(config.target),
@@ -128,6 +133,6 @@ def _draws(
 
 def _with_effects(folder: Path, about: dict[str, Any], posterior: OfTerms, layout: Layout) -> np.ndarray:
     """Draws with effects of groups, (S, P + E)."""
-    effects = stored_effects.read(folder / POSTERIOR, about["settings"])
+    effects = stored.fitted(folder).factors
     x, _ = _draws(folder, posterior, layout, weighted=False)
     return np.concatenate([x[effects[0].draws], posterior.sampled(effects)], axis=1)

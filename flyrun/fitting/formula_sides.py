@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from flyrun.fitting import bars
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.request import dashed
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import ConfigError
 from flyrun.tables.options import ROLES
 from flyrun.tables.quoting import masked
@@ -80,7 +81,7 @@ def _name(text: str, match: re.Match[str], group: str) -> str:
     return text[slice(*match.span(group))].strip("`")
 
 
-def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any], tuple[Bar, ...]]:
+def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any], tuple[Bar | Smooth, ...]]:
     """The target of a formula, a table's options with what it says, its groups. ConfigError: said twice."""
     rest, groups = bars.split(text)
     written = split(rest)
@@ -98,7 +99,8 @@ def parameters(texts: Sequence[str], target: str) -> Formulas:
         name, options = split(rest)
         if groups:
             raise ConfigError(
-                f"formula {text!r}: groups are fitted in the formula of {target} alone; leave {groups[0]} out"
+                f"formula {text!r}: groups and smooths are fitted in the formula of {target} alone; leave "
+                f"{groups[0]} out"
             )
         if name == target or name in given:
             raise ConfigError(f"formula {text!r}: is a second one for {name}; keep one")

@@ -114,8 +114,8 @@ def by_group(fit: Finished, by: str) -> Loo:
     by: a column of the fit's groups, or several as in clinic:ward. Raises ConfigError for another.
     """
     posterior = fit.posterior
-    known = posterior.factors if isinstance(posterior, OfTerms) else ()
-    codes = {name: code for factor in known for name, code in factor.nesting()}
+    known = posterior.grouped if isinstance(posterior, OfTerms) else ()
+    codes = {name: code for factor, _ in known for name, code in factor.nesting()}
     if by not in codes or not isinstance(posterior, OfTerms):
         there = f"take {listing(codes, 'or')}" if codes else "(1 | COLUMN) in its formula makes groups"
         raise ConfigError(f"{by}: has no effects in this fit; {there}")

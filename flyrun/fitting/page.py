@@ -68,6 +68,8 @@ def views(fit: Fit) -> list[View]:
     ]
     if fit.get("explained"):
         tables.append(table("Variance explained", _COEFFICIENT, _COLUMNS[:4], fit["explained"]))
+    if curves := {curve["smooth"]: curve for curve in fit.get("smooths", ())}:
+        tables.append(table("Smooth curves", _SMOOTH, _OF_SMOOTHS, list(curves.values())))
     for one in fit.get("groups", ()):
         shown = _EFFECTS if len(one["effects"]) > 1 else _EFFECTS[1:]
         tables.append(table(f"Effects of {one['group']}", _LEVEL, shown, one["rows"]))
@@ -126,6 +128,8 @@ own rows decide, near 1 what all groups say. share: of the linear predictor's va
 groups in the place of these. icc: of the variance that columns leave, noise with it, {% if regression
 %}of the target{% else %}of the latent number{% endif %}: the correlation of two rows of a group. R2: of the
 expected target's variance over rows to that and the noise's (Gelman et al. 2019).
+{% endif %}{% if smooths %} A smooth is its column's line and what it strays from that: sd(…) is the sd, over
+the rows, of what it strays. Effective degrees of freedom are at the posterior's mean, of a line 1.
 {% endif %}{% if ratio %} {{ ratio }}: e to the coefficient, its median and 94 % interval.
 {% endif %}{% if chains %} ESS: effective draws of all chains (rank-normalised bulk, and the smaller of
 the 5 % and 95 % tails); R-hat: rank-normalised, split (ArviZ's, Vehtari et al. 2021).
@@ -140,7 +144,8 @@ fit.json has{% endif %}.
 {% endif %}
 posterior.nc holds the draws of these coefficients (beta){% if not chains %}: in `weighted`
 with weights, in `posterior` of even weight by systematic resampling of these{% endif %}. table.csv is this
-table, with effects' intervals{% if groups %}; groups.csv has all groups{% endif %}.
+table, with effects' intervals{% if groups %}; groups.csv has all groups{% endif %}{% if smooths %};
+smooths.csv has the curves with their bands{% endif %}.
 """
 
 
@@ -150,6 +155,7 @@ def _legend(fit: Fit) -> list[str]:
         "files": fit["scan"].get("files", []),
         "most": _MOST_FILES,
         "groups": fit.get("groups", []),
+        "smooths": fit.get("smooths", []),
         "ratio": next((one.head for one in _RATIOS if _has(fit["coefficients"], one)), ""),
         "per": effect_per(fit),
     }
@@ -244,6 +250,11 @@ _RATIOS = [
 ]
 _SHOWN = [*_COLUMNS[:4], *_RATIOS, _COLUMNS[-1], *_COLUMNS[4:-1], _PRIOR, _PRIOR_DATA]
 _LEVEL = Metric("level", "group", text=lambda row: str(row["level"]))
+_SMOOTH = Metric("smooth", "smooth", text=lambda row: str(row["smooth"]))
+_OF_SMOOTHS = [
+    Metric("splines", "splines", text=lambda row: spec(row["splines"], ",.0f")),
+    Metric("freedom", "effective degrees of freedom", text=lambda row: spec(row["freedom"], ".1f")),
+]
 _EFFECTS = [
     Metric("effect", "of", text=lambda row: str(row["effect"])),
     Metric("rows", "rows", text=lambda row: spec(row["rows"], ",.0f")),

@@ -23,13 +23,15 @@ UNITS = {
 }
 _MOST = 40  # coefficients that are drawn
 _MOST_CLASSES = 6
+_MOST_CURVES = 12
 _LONG = 32  # letters of a name on an axis
 
 
 def of(fit: dict[str, Any], title: str) -> dict[str, partial]:
     """What draws each, by name; fit: what fit.json holds."""
     plots: dict[str, Callable] = {
-        "coefficients": intervals, "distribution": distribution, "calibration": calibration
+        "coefficients": intervals, "smooths": smooths, "distribution": distribution,
+        "calibration": calibration,
     }  # fmt: skip
     whole = {name: partial(plot, fit, title) for name, plot in plots.items()}
     factors = enumerate(fit.get("groups", ()), start=1)
@@ -128,6 +130,34 @@ def _alike(names: list[str]) -> int:
     """With how many letters all begin."""
     pairs = zip(min(names), max(names), strict=False)
     return next((k for k, (first, last) in enumerate(pairs) if first != last), min(map(len, names)))
+
+
+def smooths(fit: dict[str, Any], title: str) -> Any:
+    """Smooth curves, each with its line and 0 on average over the rows: posterior means and 94 % bands.
+    Of te() cuts along its first column, at three values of the other.
+    """
+    names = list(dict.fromkeys(curve["smooth"] for curve in fit.get("smooths", ())))[:_MOST_CURVES]
+    if not names:
+        return None
+    columns = min(2, len(names))
+    rows = -(-len(names) // columns)
+    figure, panels = grid((3.3 * columns + 0.4, 2.5 * rows + 0.3), title, rows, columns)
+    for name, axis in zip(names, panels, strict=False):
+        curves = [curve for curve in fit["smooths"] if curve["smooth"] == name]
+        for k, curve in enumerate(curves):
+            axis.fill_between(
+                curve["value"], curve["low"], curve["high"], color=PALETTE[k], alpha=0.25, linewidth=0
+            )
+            axis.plot(curve["value"], curve["mean"], color=PALETTE[k], linewidth=1.4, label=curve["at"])
+        axis.axhline(0.0, color=INK, linewidth=0.7)
+        axis.set_xlabel(curves[0]["column"], parse_math=False)
+        axis.set_ylabel(UNITS[fit["link"]])
+        axis.set_title(f"{name}, {curves[0]['freedom']:.1f} degrees of freedom", parse_math=False, fontsize=9)
+        if len(curves) > 1:
+            axis.legend(loc="best", fontsize=8)
+    for axis in panels[len(names) :]:
+        axis.set_axis_off()
+    return figure
 
 
 def distribution(fit: dict[str, Any], title: str) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun.families.family import Family
+from flyrun.fitting.groups.curves import Drawn
 from flyrun.fitting.groups.stored_effects import NEW_GROUPS, PARTS, Effects
 from flyrun.fitting.parameters import by_weights
 from flyrun.ground.errors import ConfigError, DataError
@@ -44,7 +45,7 @@ class Fitted:
     settings: dict[str, Any]
     beta: np.ndarray
     aux: np.ndarray
-    effects: tuple[Effects, ...] = ()
+    effects: tuple[Effects | Drawn, ...] = ()
     columns: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -72,7 +73,7 @@ class Fitted:
         """
         if groups not in NEW_GROUPS:
             raise ConfigError(f"--new-groups {groups}: must be {listing(NEW_GROUPS, 'or')}")
-        effects = tuple(replace(factor, new=groups, seed=seed) for factor in self.effects)
+        effects = tuple(factor.with_new(groups, seed) for factor in self.effects)
         return replace(self, effects=effects)
 
     def with_groups(self, groups: str) -> Fitted:
@@ -84,12 +85,17 @@ class Fitted:
             return self
         if groups not in NEW_GROUPS[1:]:
             raise ConfigError(f"groups={groups!r}: must be {listing(('known', *NEW_GROUPS[1:]), 'or')}")
-        return replace(self, effects=tuple(replace(its, levels=(), new=groups) for its in self.effects))
+        return replace(self, effects=tuple(factor.all_new(groups) for factor in self.effects))
 
     @property
     def needed(self) -> list[str]:
         """Columns that rows of new tables must have."""
         return list(dict.fromkeys([*new_rows.needed(self.layout), *self.groups]))
+
+    @property
+    def factors(self) -> tuple[Effects, ...]:
+        """Effects of groups."""
+        return tuple(factor for factor in self.effects if isinstance(factor, Effects))
 
     @property
     def groups(self) -> list[str]:
@@ -103,7 +109,7 @@ def of_draws(
     model: Family,
     settings: dict[str, Any],
     draws: dict[str, np.ndarray],
-    effects: tuple[Effects, ...] = (),
+    effects: tuple[Effects | Drawn, ...] = (),
 ) -> Fitted:
     """A fit of draws of even weight, (C, T, ...) by name: beta and, if kept, auxiliary numbers.
 
@@ -158,7 +164,7 @@ def checked_rows(fit: Fitted, frame: pd.DataFrame) -> pd.DataFrame:
 def _checked(fit: Fitted, frame: pd.DataFrame, what: str, place: new_rows.Place) -> pd.DataFrame:
     rows = new_rows.checked(frame, fit.layout, what, place, fit.groups)
     for effects in fit.effects:
-        effects.refuse_new(effects.bar.levels(rows), what, place)
+        effects.refuse_new(rows, what, place)
     return rows
 
 
@@ -270,9 +276,7 @@ def _predictor(fit: Fitted, rows: pd.DataFrame) -> np.ndarray:
     for offset in _offsets(fit.layout, rows):
         eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
     for effects in fit.effects:
-        bar = effects.bar
-        along = [rows[name].to_numpy(np.float64) for name in bar.slopes]
-        eta = eta + effects.of(bar.levels(rows).tolist(), along)
+        eta = eta + effects.added(rows)
     return eta
 
 

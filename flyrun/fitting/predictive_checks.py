@@ -71,7 +71,7 @@ class Seen(NamedTuple):
                 raw = _raw(its.features, part, rows, 1.0)
                 by_row[number.name] = fitted.columns[number.name] @ raw.T + its.take(rows).offset
         seen = Seen(fitted, rows, features, columns, [eta], trials, numbers)
-        for each, code in zip(fitted.effects, posterior.codes() if effects else (), strict=True):
+        for each, code in zip(fitted.factors, posterior.codes() if effects else (), strict=True):
             eta = eta + each.of([each.levels[k] for k in code[rows]], seen.slopes(each))
         return seen._replace(p=[eta, *predict.others_at(fitted, by_row)])
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from flyrun.fitting import comparisons, engine, finished, loo, predict, priors, ratios, stored
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged, parameters
-from flyrun.fitting.groups import stored_effects
 from flyrun.fitting.request import KEYS, LISTS, Budget, Clock, Request
 from flyrun.fitting.scan import many_files
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground import netcdf, run_files
 from flyrun.ground.errors import ConfigError, FlyrunError
 from flyrun.tables import frames
@@ -63,7 +63,7 @@ def fit(
         folder = tempfile.TemporaryDirectory(prefix="flyrun-fit-")
         results_dir, name = folder.name, "fit"
     settings = _settings(table)
-    groups: tuple[Bar, ...] = ()
+    groups: tuple[Bar | Smooth, ...] = ()
     if isinstance(target, Mapping):
         target = [f"{left} ~ {right}" for left, right in target.items()]
     target, *further = [target] if isinstance(target, str) else target
@@ -205,7 +205,7 @@ class Fit:
         """
         import pandas as pd  # late
 
-        effects = stored_effects.read(self.folder / run_files.POSTERIOR, self._about["settings"])
+        effects = stored.fitted(self.folder).factors
         if not effects:
             raise ConfigError("groups: the fit has none; (1 | COLUMN) in its formula makes groups")
         tables, names = [factor.table() for factor in effects], [factor.bar.group for factor in effects]

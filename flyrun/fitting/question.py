@@ -81,10 +81,10 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     datasets = parameters.load(table, request.formulas, dataset)
     layout = parameters.described(layout, datasets)
     _refuse_unused(table, layout, request)
-    terms = grouped_table.terms(request.groups)
+    terms = grouped_table.terms(request.groups, layout)
     its = table_posterior.under_priors(model_family, request, layout, terms)
     if request.groups:
-        chosen_priors.refuse_bounds(request.priors, "a fit with groups")
+        chosen_priors.refuse_bounds(request.priors, "a fit with groups or smooths")
     further = parameters.Further(parameters.designs_of(its.family, dataset, datasets, layout), its.slopes)
     posterior = table_posterior.posterior_of(dataset, its.family, its.priors, further)
     return table, dataset, layout, posterior, its.chosen

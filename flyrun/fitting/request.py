@@ -13,6 +13,7 @@ from typing import Any
 from flyrun.families.options import FOR_EVENTS, for_tables
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.priors import Typed
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.run_files import folder_name
 from flyrun.ground.schema import build, quoted, schema
@@ -103,7 +104,7 @@ class Request:
     by: str | None = None
     folds: int | None = None
     typed: dict[str, Any] = field(default_factory=dict)
-    groups: tuple[Bar, ...] = ()
+    groups: tuple[Bar | Smooth, ...] = ()
     formulas: dict[str, dict[str, Any]] = field(default_factory=dict)
     words: tuple[str, ...] = ()
 

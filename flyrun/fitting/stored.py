@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,6 +18,7 @@ from flyrun import __version__
 from flyrun.families.family import Family, family
 from flyrun.fitting import explained, predict, predictive_checks, priors, question, ratios
 from flyrun.fitting.engine import Answer
+from flyrun.fitting.groups.curves import Drawn
 from flyrun.fitting.groups.grouped_table import OfTable
 from flyrun.fitting.groups.stored_effects import Effects, stored_as
 from flyrun.fitting.groups.stored_effects import read as read_effects
@@ -31,6 +34,7 @@ from flyrun.tables.options import Table
 FIT = "fit.json"  # what a fit found
 _OF = "column_of_"  # and a variable's name: its axis
 GROUPS = "groups.csv"  # groups' effects, all levels of all factors
+SMOOTHS = "smooths.csv"  # smooth curves with their bands
 #: draws by name
 Draws = dict[str, np.ndarray]
 
@@ -76,7 +80,7 @@ def fitted(folder: Path) -> predict.Fitted:
     told = about(folder)
     layout, model = Layout.from_dict(told["layout"]), family(told["settings"]["model"])
     even, _ = draws(folder)
-    effects = read_effects(folder / run_files.POSTERIOR, told["settings"])
+    effects = read_effects(folder / run_files.POSTERIOR, told["settings"], layout)
     return predict.of_draws(layout, told["link"], model, told["settings"], even, effects)
 
 
@@ -149,9 +153,13 @@ def write(answer: Answer) -> Path:
         "predictive": _predictive(answer),
         "explained": _explained(answer),
     }
-    if answer.groups:
+    beta = answer.even["beta"].reshape(-1, answer.even["beta"].shape[-1])
+    curves = [each.shown(beta, layout.names) for each in answer.groups if isinstance(each, Drawn)]
+    if smooths := [curve for shown in curves for curve in shown]:
+        fit["smooths"] = smooths
+    if groups := _groups(answer):
         nodes = {"nodes": [posterior.nodes, posterior.steps]} if isinstance(posterior, OfTable) else {}
-        fit["groups"] = [one.shown(_slopes(one, layout)) | nodes for one in answer.groups]
+        fit["groups"] = [factor.shown(_slopes(factor, layout)) | nodes for factor in groups]
     entry = {
         "name": folder.name,
         "experiment": folder.name,
@@ -167,15 +175,31 @@ def write(answer: Answer) -> Path:
         further = {stored_as(place): one.stored() for place, one in enumerate(answer.groups)}
         _write_draws(folder / run_files.POSTERIOR, answer.even, answer.weighted, layout, attrs, further)
         files.write_json(folder / FIT, fit)
-        if answer.groups:
+        if groups:
             import pandas as pd  # late: half a second
 
-            tables = pd.concat([one.rows_of_levels(_slopes(one, layout)) for one in answer.groups])
+            tables = pd.concat([factor.rows_of_levels(_slopes(factor, layout)) for factor in groups])
             files.write_text(folder / GROUPS, tables.to_csv(index=False, lineterminator="\n"))
         else:
             (folder / GROUPS).unlink(missing_ok=True)
+        if smooths:
+            files.write_text(folder / SMOOTHS, _of_smooths(smooths))
+        else:
+            (folder / SMOOTHS).unlink(missing_ok=True)
         files.write_json(folder / run_files.RUN, entry)
     return folder
+
+
+def _of_smooths(curves: list[dict[str, Any]]) -> str:
+    """As a file: a row a curve and place."""
+    text, keys = io.StringIO(), ("value", "mean", "sd", "low", "high")
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["smooth", "at", "column", *keys])
+    for curve in curves:
+        about = curve["smooth"], curve["at"], curve["column"]
+        for numbers in zip(*(curve[key] for key in keys), strict=True):
+            rows.writerow([*about, *(f"{number:.6g}" for number in numbers)])
+    return text.getvalue()
 
 
 def _slopes(effects: Effects, layout: Layout) -> list[Column]:
@@ -187,9 +211,14 @@ def _slopes(effects: Effects, layout: Layout) -> list[Column]:
 def _predictive(answer: Answer) -> dict[str, Any]:
     """What a fit says of its own rows; nothing where these are not at hand or not whole."""
     of = answer.question
-    if of.dataset is None or of.dataset.unseen:
+    if of.dataset is None or of.dataset.unseen or len(_groups(answer)) < len(answer.groups):
         return {}
-    return predictive_checks.of(of.dataset, of.posterior, of.layout, answer.even, answer.groups)
+    return predictive_checks.of(of.dataset, of.posterior, of.layout, answer.even, _groups(answer))
+
+
+def _groups(answer: Answer) -> tuple[Effects, ...]:
+    """Effects of groups."""
+    return tuple(factor for factor in answer.groups if isinstance(factor, Effects))
 
 
 def _explained(answer: Answer) -> list[dict[str, Any]]:
@@ -197,7 +226,9 @@ def _explained(answer: Answer) -> list[dict[str, Any]]:
     of = answer.question
     if of.dataset is None or of.dataset.unseen or not isinstance(of.posterior, OfTable | OfTerms):
         return []
-    return explained.of(of.dataset, of.posterior, of.layout, answer.even, answer.groups)
+    if len(_groups(answer)) < len(answer.groups):  # of smooths
+        return []
+    return explained.of(of.dataset, of.posterior, of.layout, answer.even, _groups(answer))
 
 
 def _write_draws(

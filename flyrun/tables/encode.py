@@ -27,7 +27,7 @@ def encode(piece: "pd.DataFrame", layout: Layout) -> tuple[np.ndarray, np.ndarra
     """
     parts = features(_columns(piece, layout), layout.features)
     rows = np.vstack([*parts, np.full(len(piece), layout.ones)]).T  # in half the time of columns side by side
-    aim = target(_numbers(piece[layout.target.name], layout.target), layout)
+    aim = target(numbers(piece[layout.target.name], layout.target), layout)
     aim = aim * 2.0 - 1.0 if layout.domain.classes == 2 else aim
     others = [
         beside(role, piece[column.name].to_numpy(np.float64), layout)
@@ -88,10 +88,10 @@ def _columns(piece: "pd.DataFrame", layout: Layout, what: str = "the file") -> l
         from flyrun.tables import formula  # late: few fits have one
 
         piece = formula.matrix(layout.formula, layout.sources, layout.state).columns(piece, what)
-    return [_numbers(piece[column.name], column) for column in layout.features]
+    return [numbers(piece[column.name], column) for column in layout.features]
 
 
-def _numbers(values: "pd.Series", column: Column) -> np.ndarray:
+def numbers(values: "pd.Series", column: Column) -> np.ndarray:
     """A number's values, a category's numbers of levels, (n,)."""
     import pandas as pd  # late: workers have arrays
 

@@ -166,6 +166,9 @@ def _named(text: str, expression: str, names: Names) -> Iterator[tuple[str, bool
         if id(node) in called:
             if not isinstance(node, ast.Name) or node.id not in FUNCTIONS:
                 name = names.shown(ast.unparse(node))
+                if name in ("s", "te"):
+                    fault = f"has {shown} within another term; smooths of `flyrun fit` are terms"
+                    raise _refused(text, f"{fault}, as in 'y ~ a + s(x)', by levels s(x, by=g)")
                 known = did_you_mean(name, FUNCTIONS) or f"; there are {', '.join(FUNCTIONS)}"
                 raise _refused(text, f"calls {name}, which is no function here{known}")
         elif isinstance(node, ast.Name):

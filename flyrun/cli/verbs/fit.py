@@ -17,6 +17,7 @@ from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged, parameters
 from flyrun.fitting.priors import typed
 from flyrun.fitting.request import LISTS, UNITS, Budget, Clock, Request
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import ConfigError, FlyrunError
 from flyrun.ground.paths import datasets_dir
 from flyrun.ground.schema import closest, did_you_mean, quoted
@@ -99,7 +100,7 @@ def parse(arguments: Sequence[str]) -> Request:
     if given.rows is not None:
         table["limit"] = given.rows
     target = given.target
-    groups: tuple[Bar, ...] = ()
+    groups: tuple[Bar | Smooth, ...] = ()
     if given.formula is not None:
         target, table, groups = merged(given.formula, table)
     formulas = parameters(further, target)

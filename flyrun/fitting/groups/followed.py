@@ -3,6 +3,7 @@
 Of each term the information is what is left once the effects of larger terms are integrated out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -28,6 +29,8 @@ _FAR = 2.5  # by which a step changes a predictor, at most
 class Term:
     """Effects of the levels of a group. code: (N,) each row's level; columns: (N, q), what effects multiply;
     levels: J; correlated: whether they are; sds: priors of their sds; eta: of the correlations' LKJ.
+    shares: (m, q), of each of m sds in the effects' precisions, as of `level_map.diagonal`, if these are not
+    a sd each.
     """
 
     code: np.ndarray
@@ -36,6 +39,7 @@ class Term:
     correlated: bool
     sds: tuple[Prior, ...]
     eta: float = 1.0
+    shares: np.ndarray | None = None
 
     @property
     def effects(self) -> int:
@@ -46,7 +50,7 @@ class Term:
     def numbers(self) -> int:
         """Of h."""
         q = self.effects
-        return q + (q * (q - 1) // 2 if self.correlated else 0)
+        return len(self.sds) + (q * (q - 1) // 2 if self.correlated else 0)
 
     @property
     def size(self) -> int:
@@ -59,6 +63,19 @@ class Term:
         n, q = self.columns.shape
         indices = (self.code[:, None] * q + np.arange(q)).ravel()
         return sparse.csr_matrix((self.columns.ravel(), indices, q * np.arange(n + 1)), shape=(n, self.size))
+
+    def triangle(self, h: np.ndarray) -> level_map.Triangle:
+        """T of h (n, C)."""
+        if self.shares is None:
+            return level_map.triangle(h, self.effects)
+        sds, parts = level_map.diagonal(h, self.shares)
+        return level_map.Triangle(np.eye(self.effects)[:, :, None] * sds, parts, sds)
+
+    def triangle_slopes(self, its: level_map.Triangle, h: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Slopes by h, (n, C), of a function whose slopes by T are these, (q, q, C)."""
+        if self.shares is None:
+            return level_map.triangle_slopes(its, h, slopes)
+        return np.einsum("kkc,kc,mkc->mc", slopes, its.left, its.partial)
 
     def log_prior(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of h (n, C): values (C,) and slopes (n, C)."""
@@ -136,13 +153,7 @@ class Terms(Posterior):
         Returns effects (E,). psi holds β, no ζ.
         """
         beta, aux = psi[: self.n_coefficients], psi[self.n_coefficients : self.known]
-        triangles = []
-        for term, scale in zip(self.terms, self.scales, strict=True):
-            h = psi[scale].copy()
-            h[: term.effects] = h[: term.effects].clip(_LOWEST, _HIGHEST)
-            h[term.effects :] = h[term.effects :].clip(-_MOST_ATANH, _MOST_ATANH)
-            triangles.append(level_map.triangle(h[:, None], term.effects).t[..., 0])
-        precisions = [np.linalg.inv(t @ t.T) for t in triangles]
+        triangles, precisions = self._distributions(psi)
         whole = sparse.hstack([sparse.csr_matrix(self.rows.features), self.design]).tocsr()
         n = self.n_coefficients
         for _ in range(steps):
@@ -150,14 +161,11 @@ class Terms(Posterior):
             prior = self.prior.derivatives(beta)
             gradient = whole.T @ slope
             gradient[:n] += prior[0]
-            parts = [sparse.diags(np.maximum(prior[1], 1e-8))]
             for term, place, precision in zip(self.terms, self.effects, precisions, strict=True):
                 gradient[n + place.start : n + place.stop] -= (
                     u[place].reshape(term.levels, term.effects) @ precision
                 ).ravel()
-                parts.append(sparse.kron(sparse.identity(term.levels), precision))
-            bent = whole.T @ whole.multiply(curvature[:, None]) + sparse.block_diag(parts)
-            step = sparse.linalg.splu(bent.tocsc()).solve(gradient)
+            step = self._solver(whole, curvature, prior[1], precisions).solve(gradient)
             change = np.abs(whole @ step).max()
             share = 1.0 if self.family.by_sums else min(1.0, _FAR / max(change, 1e-300))
             beta, u = beta + share * step[:n], u + share * step[n:]
@@ -165,6 +173,43 @@ class Terms(Posterior):
                 break
         self._set(np.concatenate([beta, psi[n:]]), u, triangles, precisions)
         return u
+
+    def _distributions(self, psi: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Of each term T and (TT')⁻¹, (q, q), by psi (size,), within bounds."""
+        triangles = list[np.ndarray]()
+        for term, scale in zip(self.terms, self.scales, strict=True):
+            h, sds = psi[scale].copy(), len(term.sds)
+            h[:sds] = h[:sds].clip(_LOWEST, _HIGHEST)
+            h[sds:] = h[sds:].clip(-_MOST_ATANH, _MOST_ATANH)
+            triangles.append(term.triangle(h[:, None]).t[..., 0])
+        return triangles, [np.linalg.inv(t @ t.T) for t in triangles]
+
+    def _solver(
+        self, whole: Any, curvature: np.ndarray, prior: np.ndarray, precisions: list[np.ndarray]
+    ) -> Any:
+        """Of the information, (P + E)², of coefficients and effects whose columns are whole, (N, P + E)."""
+        parts = [sparse.diags(np.maximum(prior, 1e-8))]
+        parts += [
+            sparse.kron(sparse.identity(term.levels), precision)
+            for term, precision in zip(self.terms, precisions, strict=True)
+        ]
+        bent = whole.T @ whole.multiply(curvature[:, None]) + sparse.block_diag(parts)
+        return sparse.linalg.splu(bent.tocsc())
+
+    def freedom(self, psi: np.ndarray, u: np.ndarray, places: Sequence[int]) -> list[float]:
+        """Effective degrees of freedom of some terms' effects at psi (size,), with β, and u (E,)."""
+        n, precisions = self.n_coefficients, self._distributions(psi)[1]
+        beta, aux = psi[:n], psi[n : self.known]
+        whole = sparse.hstack([sparse.csr_matrix(self.rows.features), self.design]).tocsr()
+        curvature, prior = self._expanded(beta, aux, u)[1], self.prior.derivatives(beta)[1]
+        solver, degrees = self._solver(whole, curvature, prior, precisions), list[float]()
+        for k in places:
+            at = np.arange(n + self.effects[k].start, n + self.effects[k].stop)
+            unit = np.zeros((whole.shape[1], len(at)))
+            unit[at, np.arange(len(at))] = 1.0
+            penalty = np.kron(np.eye(self.terms[k].levels), precisions[k])
+            degrees.append(len(at) - float(np.sum(penalty * solver.solve(unit)[at])))
+        return degrees
 
     def _expanded(
         self, beta: np.ndarray, aux: np.ndarray, u: np.ndarray
@@ -307,6 +352,8 @@ class Terms(Posterior):
 
 def _diagonal(matrix: "np.ndarray | sparse.spmatrix", levels: int, q: int) -> np.ndarray:
     """Blocks on the diagonal of a (J·q, J·q) matrix, sparse or dense, (q, q, J)."""
+    if levels == 1:
+        return sparse.csr_matrix(matrix).toarray()[..., None]
     at = np.arange(levels) * q
     parts = [[np.asarray(matrix[at + i, at + k]).ravel() for k in range(q)] for i in range(q)]
     return np.array(parts)

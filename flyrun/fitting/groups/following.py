@@ -106,7 +106,7 @@ class TermsPosterior(Terms):
                 how = kept[k][1], kept[k][0], its.terms[k - self.joined].information, c, *backs[k], by_q
                 by_t, more = level_map.reverse_roots(*how)
                 by_c += more
-            out[scale] = slopes_of_h[k] + level_map.triangle_slopes(triangles[k], x[scale], by_t)
+            out[scale] = slopes_of_h[k] + self.terms[k].triangle_slopes(triangles[k], x[scale], by_t)
         out[n : self.known] = by_aux + its.rates[:, None] * c * by_c
         out[n : self.size] = pace * out[n : self.size] + s / (1.0 + 0.5 * s * s) - s / (4.0 + s * s)
         return Value(log_p, out, np.concatenate([b[:n], x[n : self.size]]), b[n:], standard)
@@ -120,7 +120,7 @@ class TermsPosterior(Terms):
     def _triangles(self, x: np.ndarray) -> list[level_map.Triangle]:
         """Of each term, by x as `at` reads it, (size, C) or more."""
         pairs = zip(self.terms, self.scales, strict=True)
-        return [level_map.triangle(x[scale], term.effects) for term, scale in pairs]
+        return [term.triangle(x[scale]) for term, scale in pairs]
 
     def _roots(self, triangles: list[level_map.Triangle], c: np.ndarray) -> dict[int, Any]:
         """W and Q of each term that is not joined; −1: of the largest."""
@@ -235,7 +235,7 @@ class TermsPosterior(Terms):
 
         psi = self.start()
         for scale, term in zip(self.scales, self.terms, strict=True):
-            psi[scale][: term.effects] = np.log(0.5)
+            psi[scale][: len(term.sds)] = np.log(0.5)
         u = np.zeros(self.n_effects)
         for _ in range(_ROUNDS):
             u = self.refer(psi, u)

@@ -9,11 +9,13 @@ import pandas as pd
 
 from flyrun.families.prior_densities import Lkj, Prior
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.groups import scales, stored_effects, terms_table
+from flyrun.fitting.groups import curves, scales, stored_effects, terms_table
 from flyrun.fitting.groups.crossed import CrossedPosterior
+from flyrun.fitting.groups.curves import Curves
 from flyrun.fitting.groups.terms_table import Factor, OfTerms, of_single_rows, sizes
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior, Rows
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import ConfigError
 from flyrun.tables import pieces
 from flyrun.tables.columns import usable
@@ -141,7 +143,7 @@ def posterior_of(
     dataset: Dataset,
     layout: Layout,
     posterior: Posterior,
-    bars: tuple[Bar, ...],
+    bars: tuple[Bar | Smooth, ...],
     typed: Mapping[str, Typed],
     chains: bool = False,
 ) -> OfTable | OfTerms:
@@ -150,18 +152,22 @@ def posterior_of(
 
     Raises ConfigError for what is not fitted.
     """
-    factors = [_factor(table, layout, bar) for bar in bars]
-    for factor in factors:
+    factors = [
+        _curves(table, dataset, layout, bar) if isinstance(bar, Smooth) else _factor(table, layout, bar)
+        for bar in bars
+    ]
+    groups = [factor for factor in factors if isinstance(factor, Factor)]
+    for factor in groups:
         terms_table.refuse_constant(factor, dataset, layout)
-    _refuse_alike(factors)
+    _refuse_alike(groups)
 
     def by_chains() -> OfTerms:
         rows = _unfolded(dataset, posterior.rows, slice(None))
         return terms_table.posterior_of(posterior, rows, layout, factors, typed)
 
-    if chains or not integrated(posterior, factors):
+    if chains or len(groups) < len(factors) or not integrated(posterior, groups):
         return by_chains()
-    *few, (bar, names, columns, code) = sorted(factors, key=_cost)
+    *few, (bar, names, columns, code) = sorted(groups, key=_cost)
     column, second = (columns[0] if columns else None), (few[0] if few else None)
     order = np.argsort(code, kind="stable")
     ordered = _unfolded(dataset, posterior.rows, order)
@@ -177,7 +183,7 @@ def posterior_of(
         starts=starts,
         slope=slope,
         bar=bar,
-        bars=bars,
+        bars=tuple(factor.bar for factor in groups),
         names=names,
         target_sd=layout.target.sd,
         column=column,
@@ -191,9 +197,16 @@ def posterior_of(
     )
 
 
-def terms(bars: Sequence[Bar]) -> list[str]:
+def terms(bars: Sequence[Bar | Smooth], layout: Layout) -> list[str]:
     """What people call the numbers of effects' distribution."""
-    return [name for bar in bars for name in stored_effects.sd_names(bar)]
+    levels = {column.name: column.levels or [] for column in layout.sources}
+    names = list[str]()
+    for bar in bars:
+        if isinstance(bar, Smooth):
+            names += bar.sd_names(levels.get(str(bar.by), []))
+        else:
+            names += stored_effects.sd_names(bar)
+    return names
 
 
 def _priors(
@@ -261,17 +274,12 @@ def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
             less = replace(bar, slopes=tuple(name for name in bar.slopes if name != slope), intercept=True)
             within = replace(bar, columns=(*bar.columns, slope), slopes=(), correlated=True)
             raise ConfigError(f"{bar}: {slope} is a category; write {less} + {within}, an effect a level")
-    used = [column.name for column in (*layout.columns, *layout.beside.values(), layout.target)]
+    used = _used(layout)
     for name in bar.columns:
         if name in used and not (len(bar.columns) > 1 and name in layout.text):
             raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
-    text = layout.text | set(bar.columns)
-    parts = pieces.pieces(path, list(dict.fromkeys([*used, *options.complete, *bar.columns])), options, text)
-    texts = [
-        pd.DataFrame({name: words(piece[name]) for name in bar.columns})
-        for piece, _ in usable(parts, options, str(path), text)
-    ]
-    frame = pd.concat(texts)
+    read = _read(options, layout, bar.columns)
+    frame = pd.DataFrame({name: words(read[name]) for name in bar.columns})
     if len(frame) != layout.rows:
         raise ConfigError(
             f"{bar}: {bar.group} lacks a value in rows that have all others; fill it in, or leave them out"
@@ -286,6 +294,23 @@ def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
     if len(levels) < 2:
         raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
     return Factor(bar, tuple(map(str, levels)), tuple(by_name[slope] for slope in bar.slopes), code)
+
+
+def _curves(options: Table, dataset: Dataset, layout: Layout, smooth: Smooth) -> Curves:
+    return curves.of_table(smooth, layout, _read(options, layout), dataset.weights)
+
+
+def _used(layout: Layout) -> list[str]:
+    """Columns that decide which rows are used."""
+    return [column.name for column in (*layout.columns, *layout.beside.values(), layout.target)]
+
+
+def _read(options: Table, layout: Layout, further: Sequence[str] = ()) -> pd.DataFrame:
+    """The rows that are used, with further columns as text."""
+    path, text = Path(str(options.path)).expanduser(), layout.text | set(further)
+    names = list(dict.fromkeys([*_used(layout), *options.complete, *further]))
+    parts = usable(pieces.pieces(path, names, options, text), options, str(path), text)
+    return pd.concat([piece for piece, _ in parts])
 
 
 def _refuse_alike(factors: Sequence[Factor]) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+_FEW = 4  # effects of a level up to which loops over these are the fastest
 _SURE = 1.0 - 1e-15  # of a partial correlation read again, at most
 
 
@@ -62,6 +63,17 @@ def triangle_slopes(its: Triangle, h: np.ndarray, slopes: np.ndarray) -> np.ndar
     return total
 
 
+def diagonal(h: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """T, (q, C), of independent effects of precisions Σ_m shares_mk·e^(−2h_m); parts of these, (m, q, C).
+
+    shares: (m, q); h: (m, C). Parts are relative.
+    """
+    with np.errstate(divide="ignore"):
+        each = np.log(shares)[:, :, None] - 2.0 * h[:, None]
+    whole = np.logaddexp.reduce(each, axis=0)
+    return np.exp(-0.5 * whole), np.exp(each - whole)
+
+
 def lkj(h: np.ndarray, q: int, eta: float) -> tuple[np.ndarray, np.ndarray]:
     """Log density (C,) of LKJ(eta) of atanh partial correlations, with the Jacobian; its slopes (n, C)."""
     y = h[q:]
@@ -111,6 +123,11 @@ def _inverse(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> np.ndarra
     """W, (q, q, J, C), lower."""
     bent = c * np.einsum("mic,mkjc->ikjc", t, np.einsum("mnj,nkc->mkjc", information, t))
     q = len(bent)
+    if q > _FEW:
+        fine = np.isfinite(bent).all(axis=(0, 1))
+        blocks = np.where(fine, bent, 0.0).transpose(2, 3, 0, 1) + np.eye(q)
+        inverse = np.tril(np.linalg.inv(np.linalg.cholesky(blocks))).transpose(2, 3, 0, 1)
+        return np.where(fine, inverse, np.nan)
     root, inverse = np.zeros_like(bent), np.zeros_like(bent)
     for i in range(q):
         for k in range(i + 1):

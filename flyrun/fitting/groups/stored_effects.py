@@ -14,6 +14,8 @@ from scipy.special import ndtri
 
 from flyrun.fitting import bars
 from flyrun.fitting.bars import Bar
+from flyrun.fitting.groups import curves
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground import netcdf
 from flyrun.ground.errors import DataError
 from flyrun.ground.schema import did_you_mean
@@ -21,7 +23,7 @@ from flyrun.ground.schema import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-    from flyrun.tables.layout import Column
+    from flyrun.tables.layout import Column, Layout
     from flyrun.tables.new_rows import Place
 
 STORED = "groups"  # of the file of draws
@@ -62,8 +64,17 @@ class Effects:
         some = {"draws": self.draws[which], "triangle": self.triangle[which]}
         return replace(self, values=self.values[:, which], **some)
 
-    def refuse_new(self, texts: pd.Series, what: str, place: Place) -> None:
+    def with_new(self, new: str, seed: int) -> Effects:
+        """With this done with levels that the fit has not seen."""
+        return replace(self, new=new, seed=seed)
+
+    def all_new(self, new: str) -> Effects:
+        """With this done with all levels."""
+        return replace(self, levels=(), new=new)
+
+    def refuse_new(self, rows: pd.DataFrame, what: str, place: Place) -> None:
         """Raise DataError for a level that the fit has not seen, where that is refused."""
+        texts = self.bar.levels(rows)
         unknown = ~texts.isin(self.levels)
         if self.new != "refuse" or not unknown.any():
             return
@@ -73,6 +84,11 @@ class Effects:
             f"{did_you_mean(level, list(self.levels))}, a group that the fit has not seen; --new-groups draw "
             "gives it an effect drawn as groups differ, --new-groups zero none"
         )
+
+    def added(self, rows: pd.DataFrame) -> np.ndarray:
+        """What effects add to the predictor of rows, (S, n)."""
+        along = [rows[name].to_numpy(np.float64) for name in self.bar.slopes]
+        return self.of(self.bar.levels(rows).tolist(), along)
 
     def of(self, groups: Sequence[str], columns: Sequence[np.ndarray]) -> np.ndarray:
         """What effects add to the predictor of rows of these groups, (S, n). columns: of slopes, (n,)."""
@@ -278,13 +294,16 @@ def stored_as(place: int) -> str:
     return STORED if place == 0 else f"{STORED}_{place + 1}"
 
 
-def read(path: Path, settings: dict[str, Any]) -> tuple[Effects, ...]:
+def read(path: Path, settings: dict[str, Any], layout: Layout) -> tuple[Effects | curves.Drawn, ...]:
     """Of a fit's file of draws, whose settings tell of its groups: of each factor, in the formula's order."""
-    effects = []
+    effects = list[Effects | curves.Drawn]()
     with netcdf.read(path) as file:
         posterior = file["posterior"]
         for place, bar in enumerate(bars.read(settings.get("groups", ()))):
             group = file[stored_as(place)]
+            if isinstance(bar, Smooth):
+                effects.append(curves.read(group, bar, layout))
+                continue
             draws = group["draw"][...]
             numbers = {name: posterior[name][...].ravel()[draws] for name in sd_names(bar)}
             levels = tuple(level.decode() for level in group["level"][...])

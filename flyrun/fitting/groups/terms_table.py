@@ -9,6 +9,7 @@ import numpy as np
 from flyrun.families.prior_densities import Lkj
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import level_map, scales, stored_effects
+from flyrun.fitting.groups.curves import Curves, Drawn
 from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.priors import Typed
@@ -52,77 +53,106 @@ class Factor(NamedTuple):
                       for part, name in zip(parts, self.names, strict=True)]  # fmt: skip
             yield ":".join(self.bar.columns[:k]), np.unique(groups, return_inverse=True)[1][self.code]
 
+    @property
+    def words(self) -> str:
+        """How many groups there are and of how many rows."""
+        return sizes(self.bar, np.bincount(self.code))
+
+    def terms(self, rows: Rows, layout: Layout, typed: Mapping[str, Typed]) -> list[Term]:
+        """Its term. Raises ConfigError for priors that disagree."""
+        return [_term(self, rows, layout, typed)]
+
+    def numbers(self, h: list[np.ndarray], target_sd: float) -> dict[str, np.ndarray]:
+        """Sds of effects and correlations by name, (S,) each, per unit of columns, of h (S, n)."""
+        t = level_map.triangle(h[0].T, len(self.bar.names)).t
+        t = np.einsum("ij,jks->sik", self.own(target_sd), t)  # no triangle where intercepts moved
+        return stored_effects.numbers(self.bar, t, self.columns)
+
+    def priors(self, terms: Sequence[Term], target_sd: float) -> list[dict[str, str]]:
+        """Theirs, a row each."""
+        (term,), bar = terms, self.bar
+        units = [*([1.0] if bar.intercept else []), *(column.sd for column in self.columns)]
+        where = f" where {stored_effects.at_means(self.columns)}" if self.centred else ""
+        priors = [str(prior.scaled(target_sd / unit)) for prior, unit in zip(term.sds, units, strict=True)]
+        priors[0] += where if bar.intercept else ""
+        names = stored_effects.sd_names(bar)
+        priors += [f"{Lkj(term.eta)}{where}"] * (len(names) - len(priors))
+        return [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
+
+    def effects(
+        self, sampled: np.ndarray, draws: np.ndarray, numbers: dict[str, np.ndarray], target_sd: float
+    ) -> stored_effects.Effects:
+        """Effects (S, J·q) as they are stored, with these draws and numbers, (S,) by name."""
+        levels = sampled.reshape(len(draws), len(self.names), -1)
+        values = np.einsum("ij,sgj->gsi", self.own(target_sd), levels).astype(np.float32)
+        rows, triangle = np.bincount(self.code), stored_effects.triangle(self.bar, numbers)
+        return stored_effects.Effects(self.bar, self.names, rows, draws, values, triangle)
+
 
 @dataclass
 class OfTerms(TermsPosterior):
-    """Of a table's rows. factors: in the formula's order; order: the place of each among terms."""
+    """Of a table's rows. factors: in the formula's order; order: the places of each one's terms."""
 
-    factors: tuple[Factor, ...] = ()
-    order: tuple[int, ...] = ()
+    factors: tuple[Factor | Curves, ...] = ()
+    order: tuple[tuple[int, ...], ...] = ()
     target_sd: float = 1.0
 
     def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Sds of effects, and their correlations, of draws x (..., P), per unit of columns."""
         numbers: dict[str, np.ndarray] = {}
-        for factor, place in zip(self.factors, self.order, strict=True):
-            t = self._triangle(factor, place, x.reshape(-1, x.shape[-1]))
-            its = stored_effects.numbers(factor.bar, t, factor.columns)
-            numbers |= {name: each.reshape(x.shape[:-1]) for name, each in its.items()}
-        return numbers
+        flat = x.reshape(-1, x.shape[-1])
+        for factor, places in zip(self.factors, self.order, strict=True):
+            numbers |= factor.numbers([flat[:, self.scales[place]] for place in places], self.target_sd)
+        return {name: values.reshape(x.shape[:-1]) for name, values in numbers.items()}
+
+    @property
+    def grouped(self) -> list[tuple[Factor, int]]:
+        """Factors of groups, and the place of each one's term."""
+        pairs = zip(self.factors, self.order, strict=True)
+        return [(factor, place) for factor, (place, *_) in pairs if isinstance(factor, Factor)]
 
     def codes(self) -> list[np.ndarray]:
         """Each row's level, (N,), of each factor."""
-        return [factor.code for factor in self.factors]
-
-    def _triangle(self, factor: Factor, place: int, x: np.ndarray) -> np.ndarray:
-        """T of effects per unit of columns, (S, q, q), no triangle where intercepts moved, of x (S, P)."""
-        t = level_map.triangle(x[:, self.scales[place]].T, self.terms[place].effects).t
-        return np.einsum("ij,jks->sik", factor.own(self.target_sd), t)
+        return [factor.code for factor, _ in self.grouped]
 
     def other_priors(self) -> list[dict[str, str]]:
         """Theirs, a row each."""
-        table = list[dict[str, str]]()
-        for factor, place in zip(self.factors, self.order, strict=True):
-            term, bar = self.terms[place], factor.bar
-            units = [*([1.0] if bar.intercept else []), *(column.sd for column in factor.columns)]
-            where = f" where {stored_effects.at_means(factor.columns)}" if factor.centred else ""
-            priors = [
-                str(prior.scaled(self.target_sd / unit)) for prior, unit in zip(term.sds, units, strict=True)
-            ]
-            priors[0] += where if bar.intercept else ""
-            names = stored_effects.sd_names(bar)
-            priors += [f"{Lkj(term.eta)}{where}"] * (len(names) - len(priors))
-            table += [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
-        return table
+        return [
+            row
+            for factor, places in zip(self.factors, self.order, strict=True)
+            for row in factor.priors([self.terms[place] for place in places], self.target_sd)
+        ]
 
     @property
     def words(self) -> str:
         """The groups, how many they are and of how many rows."""
-        return ", and ".join(sizes(each.bar, np.bincount(each.code)) for each in self.factors)
+        return ", and ".join(each.words for each in self.factors)
 
     def caveats(self) -> list[str]:
         """As `of_single_rows`."""
         copies = np.broadcast_to(self.rows.weights, len(self.rows))
-        intercepts = (each for each in self.factors if each.bar.intercept)
+        intercepts = (each for each, _ in self.grouped if each.bar.intercept)
         counts = [(each.bar, np.bincount(each.code, copies)) for each in intercepts]
         return of_single_rows(counts) if self.family.by_sums else []
 
     def effects_of(
         self, x: np.ndarray, effects: np.ndarray, draws: np.ndarray
-    ) -> tuple[stored_effects.Effects, ...]:
+    ) -> tuple[stored_effects.Effects | Drawn, ...]:
         """Effects (S, E) by the posterior's draws x (S, P), which are these among all of them, (S,)."""
-        numbers, drawn = self.others(x), list[stored_effects.Effects]()
-        for factor, place in zip(self.factors, self.order, strict=True):
-            sampled = effects[:, self.effects[place]].reshape(len(x), len(factor.names), -1)
-            values = np.einsum("ij,sgj->gsi", factor.own(self.target_sd), sampled).astype(np.float32)
-            rows, triangle = np.bincount(factor.code), stored_effects.triangle(factor.bar, numbers)
-            drawn.append(stored_effects.Effects(factor.bar, factor.names, rows, draws, values, triangle))
+        numbers, psi, u = self.others(x), x.mean(axis=0), effects.mean(axis=0, dtype=np.float64)
+        drawn = list[stored_effects.Effects | Drawn]()
+        for factor, places in zip(self.factors, self.order, strict=True):
+            sampled = [effects[:, self.effects[place]] for place in places]
+            if isinstance(factor, Curves):
+                drawn.append(factor.drawn(sampled, draws, self.target_sd, self.freedom(psi, u, places)))
+            else:
+                drawn.append(factor.effects(sampled[0], draws, numbers, self.target_sd))
         return tuple(drawn)
 
     def h_of(self, stored: dict[str, np.ndarray]) -> np.ndarray:
         """h (S, m) of all terms by what `others` tells, (S,) each by name."""
         parts = [np.empty((0, 0))] * len(self.terms)
-        for factor, place in zip(self.factors, self.order, strict=True):
+        for factor, place in self.grouped:
             t = np.linalg.solve(factor.own(self.target_sd), stored_effects.triangle(factor.bar, stored))
             lower = np.linalg.qr(t.transpose(0, 2, 1))[1].transpose(0, 2, 1)
             lower = lower * np.where(np.einsum("sii->si", lower) < 0.0, -1.0, 1.0)[:, None]
@@ -132,7 +162,7 @@ class OfTerms(TermsPosterior):
     def sampled(self, effects: Sequence[stored_effects.Effects]) -> np.ndarray:
         """Effects as they were sampled, (S, E), of those of each factor per unit of columns."""
         u = np.empty((len(effects[0].draws), self.n_effects))
-        for factor, place, its in zip(self.factors, self.order, effects, strict=True):
+        for (factor, place), its in zip(self.grouped, effects, strict=True):
             back = np.linalg.inv(factor.own(self.target_sd))
             u[:, self.effects[place]] = np.einsum("ij,gsj->sgi", back, its.values).reshape(len(u), -1)
         return u
@@ -157,26 +187,33 @@ def of_single_rows(factors: Sequence[tuple[Bar, np.ndarray]]) -> list[str]:
 
 
 def posterior_of(
-    posterior: Posterior, rows: Rows, layout: Layout, factors: Sequence[Factor], typed: Mapping[str, Typed]
+    posterior: Posterior,
+    rows: Rows,
+    layout: Layout,
+    factors: Sequence[Factor | Curves],
+    typed: Mapping[str, Typed],
 ) -> OfTerms:
     """The posterior of rows with these terms. typed: priors of what tells effects' distribution, by name.
 
     Raises ConfigError for what is not fitted.
     """
-    first = factors[0].bar
     if posterior.linear > 1:
+        what = "smooths" if isinstance(factors[0], Curves) else "groups"
         raise ConfigError(
-            f"{first}: {posterior.family.name} is not fitted with groups; {_as_columns(factors[0])}"
+            f"{factors[0].bar}: {posterior.family.name} is not fitted with {what}; {_as_columns(factors[0])}"
         )
-    built = [_term(factor, rows, layout, typed) for factor in factors]
+    of_factors = [factor.terms(rows, layout, typed) for factor in factors]
+    built = [term for terms in of_factors for term in terms]
     order = sorted(range(len(built)), key=lambda k: built[k].size)
     inner, most = sum(built[k].size for k in order[:-1]), sum(term.size for term in built)
     if inner > _MOST_INNER or most > _MOST_EFFECTS:
-        largest = factors[order[-2 if inner > _MOST_INNER else -1]].bar
+        bars = [factor.bar for factor, terms in zip(factors, of_factors, strict=True) for _ in terms]
+        largest = bars[order[-2 if inner > _MOST_INNER else -1]]
         raise ConfigError(
             f"{largest}: {most:,} effects of groups, {inner:,} of them outside of the largest term, are too "
             f"many ({_MOST_EFFECTS:,} and {_MOST_INNER:,} at most); leave {largest} out, or join its levels"
         )
+    places = iter([order.index(k) for k in range(len(built))])
     return OfTerms(
         posterior.family,
         rows,
@@ -186,13 +223,15 @@ def posterior_of(
         slopes=posterior.slopes,
         terms=tuple(built[k] for k in order),
         factors=tuple(factors),
-        order=tuple(order.index(k) for k in range(len(built))),
+        order=tuple(tuple(next(places) for _ in terms) for terms in of_factors),
         target_sd=layout.target.sd,
     )
 
 
-def _as_columns(factor: Factor) -> str:
+def _as_columns(factor: Factor | Curves) -> str:
     """What to write in a factor's place where groups are not fitted."""
+    if isinstance(factor, Curves):
+        return f"write {factor.bar.instead} in its place"
     if len(factor.names) > MOST_LEVELS or len(factor.bar.columns) > 1:
         return f"leave {factor.bar} out"
     return f"write C({quoted(factor.bar.group)}), a coefficient a level, in its place"

@@ -280,8 +280,8 @@ def _refuse_options(request: Request) -> None:
     if request.groups:
         bar = request.groups[0]
         raise ConfigError(
-            f"fit: groups, as {bar}, are not for a scan of many files; fit them as one file, or write "
-            f"C({bar.columns[-1]}) where that has at most {MOST_LEVELS} levels"
+            f"fit: groups and smooths, as {bar}, are not for a scan of many files; fit them as one file, or "
+            f"write {bar.instead}{f' where that has at most {MOST_LEVELS} levels' if bar.columns else ''}"
         )
     if request.budget.typed and request.budget.iterations is not None:
         raise ConfigError(f"--budget {request.budget}: chains have these; a scan takes a time, as 10m")
