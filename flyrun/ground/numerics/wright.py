@@ -147,31 +147,32 @@ class _Each:
         self.values, self.place, self.z = values, place[self.order], z[self.order]
         self.alpha, self.top = values[self.place], np.maximum(np.rint(top[self.order]), 1.0)
         self.first, self.step, self.number = first[self.order], step[self.order], number[self.order]
+        most = float(np.max(self.first + (self.number - 1.0) * self.step))
+        tabled = len(values) * most <= self.number.sum()
+        self.j = np.arange(1.0, most + 1.0) if tabled else None
+        self.row = self.place * int(most) - 1 if tabled else self.place
+        self.log_gammas = self._of_terms(lambda j, at: log_gamma(j + 1.0) + log_gamma(at))
         # of α large the term next to `top` may be thousands of nats away
         near = (np.maximum(self.top + away, 1.0) for away in (-1.0, 0.0, 1.0))
-        self.level = np.max([_log_terms(j, self.alpha * j, self.z) for j in near], axis=0)
+        self.level = np.max([j * self.z - self.log_gammas(j) for j in near], axis=0)
+
+    def _of_terms(self, function: Callable[[np.ndarray, np.ndarray], Numbers]) -> Callable[..., np.ndarray]:
+        """What gives function(j, jα) of the first sums at j, (m,): read off a table, where there is one."""
+        if self.j is None:
+            return lambda j: np.asarray(function(j, j * self.alpha[: len(j)]))
+        table = np.asarray(function(self.j, self.values[:, None] * self.j))
+        return lambda j: table.take(self.row[: len(j)] + j.astype(int))
 
     def terms(
         self, *functions: Callable[[Numbers], Numbers]
-    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, list[Numbers]]]:
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, list[np.ndarray]]]:
         """The first sums (m,) that have a k-th term, k = 0, 1 …: m, and j, the term and these of jα."""
-        most = float(np.max(self.first + (self.number - 1.0) * self.step))
-        tables: list[np.ndarray] = []
-        if len(self.values) * most <= self.number.sum():
-            j = np.arange(1.0, most + 1.0)
-            at = self.values[:, None] * j
-            tables = [np.asarray(log_gamma(j + 1.0) + log_gamma(at)), *(np.asarray(f(at)) for f in functions)]
-            row, step = (self.place * len(j) + self.first - 1.0).astype(int), self.step.astype(int)
+        others = [self._of_terms(lambda j, at, f=f: f(at)) for f in functions]  # type: ignore[misc]
         for k in range(int(self.number[0])):
             m = int(np.searchsorted(-self.number, -float(k)))
             j = self.first[:m] + k * self.step[:m]
-            if tables:
-                where = row[:m] + k * step[:m]
-                down, *others = (table.take(where) for table in tables)
-            else:
-                at = j * self.alpha[:m]
-                down, *others = log_gamma(j + 1.0) + log_gamma(at), *(f(at) for f in functions)
-            yield m, j, np.exp(j * self.z[:m] - down - self.level[:m]), others
+            term = np.exp(j * self.z[:m] - self.log_gammas(j) - self.level[:m])
+            yield m, j, term, [of(j) for of in others]
 
     def placed(self, sums: np.ndarray) -> np.ndarray:
         """Of what is given, (k, n), of numbers (k, n) of these."""
