@@ -112,6 +112,29 @@ class Reference(NamedTuple):
 
 
 @dataclass
+class _Information:
+    """inner: of coefficients and effects of all terms but the largest, with these effects' priors; cross: of
+    the largest term's effects and these, sparse; information: the largest's, (q, q, J); inverse: of that with
+    the prior's, sparse.
+    """
+
+    inner: np.ndarray
+    cross: "sparse.csr_matrix"
+    information: np.ndarray
+    inverse: "sparse.bsr_matrix"
+
+    @cached_property
+    def freed(self) -> "sparse.csr_matrix":
+        """By how much the largest term's effects fall with the others."""
+        return (self.inverse @ self.cross).tocsr()
+
+    @property
+    def left(self) -> np.ndarray:
+        """`inner` once the largest term is integrated out."""
+        return self.inner - (self.cross.T @ self.freed).toarray()
+
+
+@dataclass
 class Terms(Posterior):
     """Of rows with terms, the smallest first; x of the base class's methods is without these."""
 
@@ -139,6 +162,9 @@ class Terms(Posterior):
             for place, term in zip(self.effects, self.terms, strict=True)
         ]
         self.design = sparse.hstack([term.design for term in self.terms], format="csr")
+        self._inner = sparse.hstack(
+            [sparse.csr_matrix(self.rows.features), self.design[:, : self.inner]], format="csr"
+        )
         self._cut: dict[int, list] = {}
         self.reference: Reference | None = None
 
@@ -154,8 +180,8 @@ class Terms(Posterior):
         """
         beta, aux = psi[: self.n_coefficients], psi[self.n_coefficients : self.known]
         triangles, precisions = self._distributions(psi)
-        whole = sparse.hstack([sparse.csr_matrix(self.rows.features), self.design]).tocsr()
-        n = self.n_coefficients
+        whole = sparse.hstack([self._inner, self.terms[-1].design], format="csr")
+        n, split = self.n_coefficients, self.n_coefficients + self.inner
         for _ in range(steps):
             slope, curvature, _across = self._expanded(beta, aux, u)
             prior = self.prior.derivatives(beta)
@@ -165,7 +191,10 @@ class Terms(Posterior):
                 gradient[n + place.start : n + place.stop] -= (
                     u[place].reshape(term.levels, term.effects) @ precision
                 ).ravel()
-            step = self._solver(whole, curvature, prior[1], precisions).solve(gradient)
+            its = self._information(curvature, precisions)
+            its.inner[range(n), range(n)] += np.maximum(prior[1], 1e-8)
+            first = np.linalg.solve(its.left, gradient[:split] - its.freed.T @ gradient[split:])
+            step = np.append(first, its.inverse @ gradient[split:] - its.freed @ first)
             change = np.abs(whole @ step).max()
             share = 1.0 if self.family.by_sums else min(1.0, _FAR / max(change, 1e-300))
             beta, u = beta + share * step[:n], u + share * step[n:]
@@ -231,6 +260,23 @@ class Terms(Posterior):
             np.nan_to_num(np.concatenate(across, axis=1)),
         )
 
+    def _information(self, curvature: np.ndarray, precisions: list[np.ndarray]) -> "_Information":
+        """At rows' curvatures (N,)."""
+        outer = self.terms[-1]
+        weighted = self._inner.multiply(curvature[:, None]).tocsr()
+        inner, cross = (self._inner.T @ weighted).toarray(), (outer.design.T @ weighted).tocsr()
+        for at, precision in zip(self.at_level[:-1], precisions, strict=False):
+            place = slice(at[0, 0], at[-1, -1] + 1)
+            inner[place, place] += np.kron(np.eye(len(at)), precision)
+        weighted = outer.design.multiply(curvature[:, None]).tocsr()
+        information = _positive(_diagonal(outer.design.T @ weighted, outer.levels, outer.effects))
+        blocks, number = (
+            np.linalg.inv(information.transpose(2, 0, 1) + precisions[-1]),
+            np.arange(outer.levels),
+        )
+        inverse = sparse.bsr_matrix((blocks, number, np.arange(outer.levels + 1)))
+        return _Information(inner, cross, information, inverse)
+
     def _set(
         self,
         psi: np.ndarray,
@@ -248,34 +294,22 @@ class Terms(Posterior):
             ]
             rates[k] = np.log(ends[0] / ends[1]) / (2.0 * _STEP)
         outer, n = self.terms[-1], self.n_coefficients
-        inner = sparse.hstack(
-            [sparse.csr_matrix(self.rows.features), self.design[:, : self.inner]], format="csr"
-        )
-        columns = across + slope[:, None] * rates
-        weighted = inner.multiply(curvature[:, None]).tocsr()
-        whole, cross = (inner.T @ weighted).toarray(), (outer.design.T @ weighted).toarray()
-        falls = [inner.T @ columns, outer.design.T @ columns]
-        weighted = outer.design.multiply(curvature[:, None]).tocsr()
-        information = _positive(_diagonal(outer.design.T @ weighted, outer.levels, outer.effects))
-        slopes = inner.T @ slope, outer.design.T @ slope
-        b = np.concatenate([beta, u])
-        terms = [_follow(u[self.effects[-1]], information, precisions[-1], falls[1], cross)]
-        if joint := self._joint_with_largest(whole, cross, falls, information, slopes, b):
+        its, columns = self._information(curvature, precisions), across + slope[:, None] * rates
+        falls = [self._inner.T @ columns, outer.design.T @ columns]
+        slopes = self._inner.T @ slope, outer.design.T @ slope
+        b, cross = np.concatenate([beta, u]), its.cross.toarray()
+        terms = [_follow(u[self.effects[-1]], its.information, precisions[-1], falls[1], cross)]
+        if joint := self._joint_with_largest(its, cross, falls, slopes, b, precisions):
             self.inner_cholesky = np.empty((0, 0))
         else:
-            for place, term, precision in list(zip(self.effects, self.terms, precisions, strict=True))[:-1]:
-                at = slice(n + place.start, n + place.stop)
-                whole[at, at] += np.kron(np.eye(term.levels), precision)
-            blocks = np.linalg.inv(information.transpose(2, 0, 1) + precisions[-1])
-            freed = _times(blocks, cross)
-            left, falling = whole - cross.T @ freed, falls[0] - freed.T @ falls[1]
+            left, falling = its.left, falls[0] - its.freed.T @ falls[1]
             middle = left[self.joint :, self.joint :].copy()
             for k in range(len(self.terms) - 2, self.joined - 1, -1):
                 place, term = self.effects[k], self.terms[k]
                 at, before = slice(n + place.start, n + place.stop), slice(0, n + place.start)
                 block = left[at, at]
-                its = _positive(_diagonal(block, term.levels, term.effects) - precisions[k][:, :, None])
-                terms.append(_follow(u[place], its, precisions[k], falling[at], left[at, before]))
+                remains = _positive(_diagonal(block, term.levels, term.effects) - precisions[k][:, :, None])
+                terms.append(_follow(u[place], remains, precisions[k], falling[at], left[at, before]))
                 solved = np.linalg.solve(block, np.concatenate([left[at, before], falling[at]], axis=1))
                 left[before, before] -= left[before, at] @ solved[:, : at.start]
                 falling[before] -= left[before, at] @ solved[:, at.start :]
@@ -292,12 +326,12 @@ class Terms(Posterior):
 
     def _joint_with_largest(
         self,
-        whole: np.ndarray,
+        its: "_Information",
         cross: np.ndarray,
         falls: list[np.ndarray],
-        information: np.ndarray,
         slopes: tuple[np.ndarray, np.ndarray],
         b: np.ndarray,
+        precisions: list[np.ndarray],
     ) -> joint_map.Followed | None:
         """What b follows before the largest term is integrated out, where no term is between and that is not
         too much."""
@@ -306,10 +340,14 @@ class Terms(Posterior):
             return None
         if outer.size * m * m > max(_LARGE, 40 * len(self.rows)):
             return None
+        whole = its.inner.copy()
+        for at, precision in zip(self.at_level[:-1], precisions, strict=False):
+            place = slice(at[0, 0], at[-1, -1] + 1)
+            whole[place, place] -= np.kron(np.eye(len(at)), precision)
         away, u = b[:m].copy(), b[m:].reshape(outer.levels, outer.effects)
         away[: self.n_coefficients] -= self.prior.mean
         score = whole @ away + cross.T @ b[m:] + slopes[0]
-        scores = np.einsum("ikj,jk->ij", information, u)
+        scores = np.einsum("ikj,jk->ij", its.information, u)
         scores += (cross @ away + slopes[1]).reshape(u.shape).T
         across = cross.reshape(outer.levels, outer.effects, m)
         return joint_map.Followed(whole, score, falls[0], across, scores, falls[1])

@@ -100,28 +100,29 @@ class Mapped(NamedTuple):
 def roots(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """W and Q = TW', (q, q, J, C). information: H."""
     inverse = _inverse(information, t, c)
-    return inverse, np.einsum("imc,kmjc->ikjc", t, inverse)
+    return inverse, _product(t[:, :, None], inverse.swapaxes(0, 1))
 
 
 def forward(z: np.ndarray, r: np.ndarray, inverse: np.ndarray, q: np.ndarray) -> Mapped:
     """u of z, by W and Q."""
-    score = np.einsum("ikjc,ijc->kjc", q, r)
+    score = _turned(q, r)
     drawn = z + score
-    v = np.einsum("ikjc,ijc->kjc", inverse, drawn)
+    v = _turned(inverse, drawn)
     diagonal = np.arange(len(z))
     level = np.log(inverse[diagonal, diagonal]).sum(axis=(0, 1)) - 0.5 * (v * v).sum(axis=(0, 1))
-    return Mapped(np.einsum("ikjc,kjc->ijc", q, drawn), level, inverse, q, drawn, score, v)
+    return Mapped(_times(q, drawn), level, inverse, q, drawn, score, v)
 
 
 def backward(v: np.ndarray, r: np.ndarray, inverse: np.ndarray, q: np.ndarray) -> np.ndarray:
     """z, (q, J, C), of v, (q, J, C), with u = Tv."""
     drawn = np.linalg.solve(inverse.transpose(2, 3, 1, 0), v.transpose(1, 2, 0)[..., None])[..., 0]
-    return drawn.transpose(2, 0, 1) - np.einsum("ikjc,ijc->kjc", q, r)
+    return drawn.transpose(2, 0, 1) - _turned(q, r)
 
 
 def _inverse(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> np.ndarray:
     """W, (q, q, J, C), lower."""
-    bent = c * np.einsum("mic,mkjc->ikjc", t, np.einsum("mnj,nkc->mkjc", information, t))
+    t = t[:, :, None]
+    bent = c * _product(t.swapaxes(0, 1), _product(information[..., None], t))
     q = len(bent)
     if q > _FEW:
         fine = np.isfinite(bent).all(axis=(0, 1))
@@ -143,9 +144,8 @@ def _inverse(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> np.ndarra
 
 def reverse(mapped: Mapped, by_u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Slopes by z and r, (q, J, C), of the log density with `level`, whose slopes by u are by_u (q, J, C)."""
-    z = np.einsum("ikjc,ijc->kjc", mapped.q, by_u)
-    z -= np.einsum("ikjc,kjc->ijc", mapped.w, mapped.v)
-    return z, np.einsum("ikjc,kjc->ijc", mapped.q, z)
+    z = _turned(mapped.q, by_u) - _times(mapped.w, mapped.v)
+    return z, _times(mapped.q, z)
 
 
 def reverse_roots(
@@ -162,11 +162,29 @@ def reverse_roots(
     both = mapped.drawn[:, None] * z[None] + z[:, None] * mapped.score[None]
     if by_q is not None:
         inner = inner + by_q
-        both = both + np.einsum("mijc,mkjc->ikjc", by_q, mapped.q)
+        both = both + _product(by_q.swapaxes(0, 1), mapped.q)
     q = len(z)
     both = -np.where(np.tri(q, dtype=bool)[..., None, None], both, both.swapaxes(0, 1))
     both[np.arange(q), np.arange(q)] -= 1.0
-    inner = inner + c * np.einsum("ikjc,knjc->injc", np.einsum("imj,mkjc->ikjc", information, mapped.q), both)
-    t = np.einsum("imjc,mkjc->ikc", inner, mapped.w)
-    rest = np.einsum("imjc,kmjc->ikjc", mapped.w, mapped.w)
-    return t, 0.5 * (np.einsum("iijc->c", both) - np.einsum("ikjc,ikjc->c", both, rest)) / c
+    inner = inner + c * _product(_product(information[..., None], mapped.q), both)
+    by_c = (both[np.arange(q), np.arange(q)]).sum(axis=(0, 1))
+    by_c = by_c - (_product(both, mapped.w) * mapped.w).sum(axis=(0, 1, 2))
+    return _product(inner, mapped.w).sum(axis=2), 0.5 * by_c / c
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of small matrices, (q, q, ...) each: sums over few terms of long arrays, which einsum is slow at."""
+    total = a[:, 0, None] * b[None, 0]
+    for m in range(1, len(b)):
+        total = total + a[:, m, None] * b[None, m]
+    return total
+
+
+def _times(matrices: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(q, J, C) of (q, q, J, C) and (q, J, C)."""
+    return (matrices * values[None]).sum(axis=1)
+
+
+def _turned(matrices: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The same of transposed matrices."""
+    return (matrices * values[:, None]).sum(axis=0)
