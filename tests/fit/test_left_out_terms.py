@@ -1,5 +1,6 @@
 """Rows and groups left out of fits by chains: against closed forms, integrals on a grid, and refits."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from scipy.stats import multivariate_normal
 from flyrun.fitting import finished, loo, predict, stored
 from flyrun.fitting.groups import left_out_terms, level_map
 from flyrun.fitting.groups.followed import Terms
+from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.python import Fit, fit
+from flyrun.fitting.rows_posterior import Design
 from flyrun.ground.errors import ConfigError
 from tests.fit.test_terms import SHAPES, made
 
@@ -105,6 +108,20 @@ def test_beyond_normal_noise_a_group_and_a_row_are_integrals_over_effects(name: 
         given = each.sum(axis=0)[drawn]  # effects not drawn again: a harmonic mean, of far more variance
         assert values.std() < 0.6 * given.std() or name == "student_t"
         assert logsumexp(given) - np.log(len(given)) > marginal + 0.1  # and a mean of rows seen: the control
+
+
+def test_a_parameter_that_has_columns_is_each_rows_own() -> None:
+    """Of ones alone it is the number; of a column that differs the row's density is another."""
+    plain = made("negative_binomial", [(6, 1, False)])
+    x, some = points(plain, 3), np.array([2, 9])
+    right = left_out_terms.log_density(plain, some, x)
+    ones = np.ones((len(plain.rows), 1))
+    for features, same in ((ones, True), (ones * np.linspace(0.5, 2.0, len(ones))[:, None], False)):
+        rows = replace(plain.rows, designs=(Design(features),))
+        own = TermsPosterior(plain.family, rows, plain.prior, terms=plain.terms)
+        found = left_out_terms.log_density(own, some, x)
+        assert found.shape == right.shape
+        assert np.allclose(found, right) is same
 
 
 def clinics(n: int = 80, groups: int = 8) -> pd.DataFrame:

@@ -60,7 +60,8 @@ def log_density(posterior: Terms, which: np.ndarray, x: np.ndarray) -> np.ndarra
         without = block.copies.copy()
         without[place] -= 1.0
         log_p[k] = _along(posterior, block, block.copies, line) - _along(posterior, block, without, line)
-        log_p[k] += _alike(posterior, block.rows.take(np.array([place])), block.predictors[1:])[0]
+        others = [each[place : place + 1] if each.ndim > 1 else each for each in block.predictors[1:]]
+        log_p[k] += _alike(posterior, block.rows.take(np.array([place])), others)[0]
     return log_p
 
 
