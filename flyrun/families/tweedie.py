@@ -45,26 +45,25 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
     turned = turn * ((falls - rises) - turn * (down - up))  # the slope of that, by a
     first = y * (dispersion / up) * np.exp(-up * p[0])
     second = dispersion / down * np.exp(down * p[0])
-    of_first, of_second = -down * (up * p[0] + 1.0), up * (1.0 - down * p[0])  # of their logarithms, by a
-    more, level = up * down * (1.0 + (up - down) * p[0]), first + second
-    rise, by_a = up * first - down * second, -first * of_first - second * of_second
-    across = second * (down * of_second - up * down) - first * (up * of_first + up * down)
-    bent = first * (of_first * of_first + more) + second * (of_second * of_second + more)
+    # the slopes of their logarithms by a are −(u + B) and A − u, and those of the slopes `more`
+    u, rise, level = (up * down) * p[0], up * first - down * second, first + second
+    of_first, of_second, more = u + down, up - u, up * down + (up - down) * u
+    by_a = first * of_first - second * of_second
+    bent = first * (of_first * of_first) + second * (of_second * of_second) + more * level
 
-    away = np.log(choose(y > 0.0, y, 1.0)) - (p[1] + np.log(up))
-    z = choose(y > 0.0, alpha * away, np.nan) - (p[1] + np.log(down))  # as 1/A = 1 + α
-    by_z = (up - alpha * down) - alpha * away
-    count, q, var, both, of_q, trigammas = wright_moments(z, alpha, by_z)
-    by_zz = alpha * away + (2.0 * alpha * down + down)
+    log_y = np.log(choose(y > 0.0, y, np.nan))
+    away = alpha * log_y - alpha * (p[1] + np.log(up))  # as 1/A = 1 + α
+    by_z = (up - alpha * down) - away
+    count, q, var, both, of_q, trigammas = wright_moments(away - (p[1] + np.log(down)), alpha, by_z)
     of_s, mixed = var / (up * up), alpha * count - both / up
-    of_a = count * (by_zz + by_z) - q - alpha * alpha * trigammas + of_q
-    slope, mixed_s = by_a + q, by_a - mixed
+    of_a = (1.0 + alpha * down) * count - q - alpha * alpha * trigammas + of_q
+    slope, mixed_s, across = by_a + q, by_a - mixed, turn * (u * rise)
     return (
         (rise, level - count / up, turn * slope),
         (
-            (up * up * first + down * down * second, rise, turn * across),
+            (up * up * first + down * down * second, rise, across),
             (rise, level - of_s, turn * mixed_s),
-            (turn * across, turn * mixed_s, turn * turn * (bent - of_a) - turned * slope),
+            (across, turn * mixed_s, turn * turn * (bent - of_a) - turned * slope),
         ),
     )
 
