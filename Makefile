@@ -175,7 +175,7 @@ bench_peers: $(VENV)/dev.stamp ## NumPyro, nutpie, BlackJAX and ours on MNIST, t
 	$(PEERS) experiment=peers_qm9 $(ARGS)
 	$(FLYRUN) publish peers_mnist peers_tall peers_qm9 out=$(MEASURED)
 
-bench_answers: $(VENV)/dev.stamp ## a file to an answer, four models: scikit-learn, statsmodels, glum, bambi, flyrun fit; into results/measured/answers (20 minutes)
+bench_answers: $(VENV)/dev.stamp ## a file to an answer, seven models: scikit-learn, statsmodels, glum, lifelines, bambi, flyrun fit; into results/measured/answers (20 minutes)
 	$(call install,'.[answers]')
 	$(VENV)/bin/python -m tools.answers --out $(MEASURED)/answers $(ARGS)
 

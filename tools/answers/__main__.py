@@ -115,8 +115,13 @@ def main() -> int:
                 write(file, model, n)
                 rows += [row | {"made": made} for row in _rows(file, model, n, asked, rows)]
                 file.unlink()
-                keep(out, pd.DataFrame(rows), lambda table: page(table.fillna({"why": ""})))
+                keep(out, pd.DataFrame(rows), lambda table: page(_with_why(table)))
     return 0
+
+
+def _with_why(table: pd.DataFrame) -> pd.DataFrame:
+    """With a text for why what is missing is missing, also where nothing is."""
+    return table.astype({"why": object}).fillna({"why": ""})
 
 
 def page(table: pd.DataFrame) -> str:
