@@ -125,7 +125,7 @@ def test_flat_beside_groups_is_refused_where_rows_do_not_bound_it():
 
 
 def test_bounds_beside_groups_are_refused_with_a_prior_that_works():
-    with pytest.raises(ConfigError, match=r"a fit with groups takes no bounds; write .x: normal\(0, 1\)"):
+    with pytest.raises(ConfigError, match=r"groups or smooths takes no bounds; write .x: normal\(0, 1\)"):
         flyrun.fit(frame(), "y ~ x + (1 | g)", model="gaussian", priors={"x": "normal(0, 1, lower=0)"})
     assert (
         flyrun.fit(frame(), "y ~ x + (1 | g)", model="gaussian", priors={"x": "normal(0, 1)"}).priors

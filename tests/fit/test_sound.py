@@ -192,7 +192,7 @@ def test_a_category_that_nothing_uses_is_refused():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": rng.integers(0, 5, 60), "z": rng.integers(0, 3, 60), "y": rng.normal(size=60)})
     for key in ("categorical", "numeric"):
-        with pytest.raises(FlyrunError, match=rf"--{key}: nothing that is fitted uses z; leave it out there"):
+        with pytest.raises(FlyrunError, match=rf"{key}: nothing that is fitted uses z; leave it out there"):
             flyrun.fit(table, "y ~ x", model="gaussian", **{key: ["z"]})
     flyrun.fit(table, ["y ~ x", "sigma ~ z"], model="gaussian", categorical=["z"])
     flyrun.fit(table, "y ~ x + (1 | z)", model="gaussian", categorical=["z", "x"])
