@@ -229,6 +229,7 @@ class TermsPosterior(Terms):
             ]
         return self._cut[size]
 
+    @np.errstate(all="ignore")  # points far out, which are refused
     def search(self, spent: Callable[[], bool] = never) -> None:
         """Set a reference near the top of ψ's density; spent: whether the time is up."""
         from scipy.optimize import minimize  # late: a quarter of a second that other fits need not wait for
