@@ -14,12 +14,13 @@ from scipy.stats import t as student
 import flyrun
 from flyrun.families.family import family
 from flyrun.families.prior_densities import HalfT, Normal
-from flyrun.fitting import bars, smooths
+from flyrun.fitting import bars, predict, smooths, stored
 from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 from flyrun.fitting.smooths import Basis, Smooth
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
+from tests.fit import reference, smooth_reference
 from tests.fit.test_terms import break_the_map, chains, differences
 
 SMOOTHS = {
@@ -231,6 +232,21 @@ def test_a_curve_and_its_band_are_those_of_quadrature() -> None:
     assert np.abs((told["mean"] - mean) / sd).max() < 0.1
     assert np.abs(told["sd"] / sd - 1.0).max() < 0.05
     assert (told["sd"] / sd).mean() == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("model", smooth_reference.MODELS)
+def test_curves_are_those_of_nuts(model: str) -> None:
+    right = reference.read()[f"smooth_{model}"]
+    assert right["rhat"] < 1.01
+    priors = smooth_reference.PRIORS | ({"shape": smooth_reference.SHAPE} if model == "gamma" else {})
+    fit = flyrun.fit(smooth_reference.frame(model), "y ~ s(x) + z", model=model, priors=priors)
+    fitted = stored.fitted(fit.folder)
+    rows = pd.DataFrame({"x": smooth_reference.AT, "z": 0.0})
+    eta = predict._predictor(fitted, predict.checked_rows(fitted, rows))
+    assert (np.abs(eta.mean(axis=0) - right["mean"]) < 0.1 * np.array(right["sd"])).all()
+    assert (np.abs(eta.std(axis=0) / right["sd"] - 1.0) < 0.05).all()
 
 
 @pytest.mark.usefixtures("no_figures")

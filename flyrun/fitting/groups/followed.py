@@ -214,7 +214,11 @@ class Terms(Posterior):
         return triangles, [np.linalg.inv(t @ t.T) for t in triangles]
 
     def _solver(
-        self, whole: Any, curvature: np.ndarray, prior: np.ndarray, precisions: list[np.ndarray]
+        self,
+        whole: "sparse.csr_matrix",
+        curvature: np.ndarray,
+        prior: np.ndarray,
+        precisions: list[np.ndarray],
     ) -> Any:
         """Of the information, (P + E)², of coefficients and effects whose columns are whole, (N, P + E)."""
         parts = [sparse.diags(np.maximum(prior, 1e-8))]
