@@ -124,10 +124,14 @@ figure, so that columns compare.
 differ{% else %}each group differs{% endif %} from what the coefficients say; sd({{ one.group }}) is the sd
 of groups' true effects.
 {% endfor %}{% if groups %} shrinkage: an effect's posterior variance over that of groups: near 0 a group's
-own rows decide, near 1 what all groups say. share: of the linear predictor's variance over rows, with new
-groups in the place of these. icc: of the variance that columns leave, noise with it, {% if regression
-%}of the target{% else %}of the latent number{% endif %}: the correlation of two rows of a group. R2: of the
-expected target's variance over rows to that and the noise's (Gelman et al. 2019).
+own rows decide, near 1 what all groups say.
+{% endif %}{% if explained %} share: of the linear predictor's variance over rows, with new groups in
+the place of these.
+{% endif %}{% if "icc" in explained %} icc: of the variance that columns leave, noise with it,
+{% if regression %}of the target{% else %}of the latent number{% endif %}: the correlation of two rows of a
+group.
+{% endif %}{% if "R2" in explained %} R2: of the expected target's variance over rows to that and the noise's
+(Gelman et al. 2019).
 {% endif %}{% if smooths %} A smooth is its column's line and what it strays from that: sd(…) is the sd, over
 the rows, of what it strays. Effective degrees of freedom are at the posterior's mean, of a line 1.
 {% endif %}{% if ratio %} {{ ratio }}: e to the coefficient, its median and 94 % interval.
@@ -158,6 +162,7 @@ def _legend(fit: Fit) -> list[str]:
         "smooths": fit.get("smooths", []),
         "ratio": next((one.head for one in _RATIOS if _has(fit["coefficients"], one)), ""),
         "per": effect_per(fit),
+        "explained": {row["coefficient"].partition("(")[0] for row in fit.get("explained", ())},
     }
     return words.lines(
         _LEGEND,
