@@ -7,14 +7,14 @@ import numpy as np
 
 from flyrun.fitting import bars, priors, question, stored
 from flyrun.fitting.column_scales import to_sampled
-from flyrun.fitting.groups import grouped_table
+from flyrun.fitting.groups import grouped_table, stored_effects
 from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
 from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import ConfigError, DataError
-from flyrun.ground.schema import build
+from flyrun.ground.schema import build, listing
 from flyrun.tables import loader
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout
@@ -22,6 +22,10 @@ from flyrun.tables.options import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_NONE = 1e-12  # an sd of effects that are not in a fit
+_DRAWS = 1_000  # of a fit without effects, to which such are added
 
 
 class Finished(NamedTuple):
@@ -40,10 +44,11 @@ class Finished(NamedTuple):
     order: np.ndarray | None = None
 
 
-def read(folder: Path, drawn: bool = False, **table: Any) -> Finished:
-    """Read a fit's table again; table: settings of it that differ, as where the file is now. drawn: take the
-    effects of groups that were drawn even where these are integrated out.
+def read(folder: Path, drawn: bool = False, by: str | None = None, **table: Any) -> Finished:
+    """Read a fit's table again; table: settings of it that differ, as where the file is now.
 
+    drawn: take the effects of groups that were drawn even where these are integrated out; by: then a column,
+    or several as in clinic:ward, whose groups have effects, of 0 where the fit has none.
     Raises DataError where the table is not what it was.
     """
     about = stored.about(folder)
@@ -54,6 +59,12 @@ def read(folder: Path, drawn: bool = False, **table: Any) -> Finished:
             f"{folder}: was fitted with {smooth}, and rows are not left out of fits with smooths; fit "
             f"{smooth.instead} in its place to compare"
         )
+    parts = [":".join(bar.columns[: k + 1]) for bar in groups for k in range(len(bar.columns))]
+    further = () if by is None or by in parts else (bars.Bar(tuple(by.split(":"))),)
+    layout = Layout.from_dict(about["layout"])
+    used = {column.name for column in (*layout.columns, layout.target)}
+    if named := used.intersection(*(bar.columns for bar in further)) if further else set():
+        raise ConfigError(f"{by}: {listing(named)} is a term or the target; name a column that is neither")
     request = Request(
         str(config.path),
         str(config.target),
@@ -61,7 +72,7 @@ def read(folder: Path, drawn: bool = False, **table: Any) -> Finished:
         table={key: value for key, value in vars(config).items() if key not in ("path", "target", "sha256")},
         priors=tuple(priors.typed(text) for text in settings["prior"]),
         prior_scale=settings["prior_scale"],
-        groups=groups,
+        groups=(*groups, *further),
         formulas=settings.get("formulas", {}),
     )
     again = question.of(request, drawn or bool(about["chains"]) or len(groups) > 1)
@@ -70,7 +81,7 @@ def read(folder: Path, drawn: bool = False, **table: Any) -> Finished:
         posterior.nodes, posterior.steps = about["groups"][0]["nodes"]
         order = posterior.order
     if isinstance(posterior, OfTerms):
-        x = _with_effects(folder, about, posterior, again.layout)
+        x = _with_effects(folder, posterior, again.layout)
         log_weight = np.zeros(len(x))
     else:
         x, log_weight = _draws(folder, posterior, again.layout)
@@ -113,9 +124,9 @@ def _table(folder: Path, table: dict[str, Any]) -> Table:
 
 
 def _draws(
-    folder: Path, posterior: Posterior, layout: Layout, weighted: bool = True
+    folder: Path, posterior: Posterior, layout: Layout, weighted: bool = True, none: tuple[str, ...] = ()
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The draws (S, P), as the posterior has them, and log weights (S,), 0 of even ones."""
+    """The draws (S, P), as the posterior has them, and log weights (S,), 0 of even ones; of no sds `none`."""
     even, draws = stored.draws(folder)
     if draws and weighted:
         log_weight = draws["log_weight"]
@@ -126,13 +137,23 @@ def _draws(
         log_weight = np.zeros(len(draws["beta"]))
     x = to_sampled(posterior, layout, draws)
     if isinstance(posterior, (grouped_table.OfTable, OfTerms)):
+        draws |= {name: np.full(len(x), _NONE) for name in none}
         others = {prior["term"]: draws[prior["term"]].ravel() for prior in posterior.other_priors()}
         x = np.concatenate([x, posterior.h_of(others)], axis=1)
     return x, log_weight
 
 
-def _with_effects(folder: Path, about: dict[str, Any], posterior: OfTerms, layout: Layout) -> np.ndarray:
-    """Draws with effects of groups, (S, P + E)."""
+def _with_effects(folder: Path, posterior: OfTerms, layout: Layout) -> np.ndarray:
+    """Draws with effects of groups, (S, P + E); of factors that the fit has not, 0."""
     effects = stored.fitted(folder).factors
-    x, _ = _draws(folder, posterior, layout, weighted=False)
-    return np.concatenate([x[effects[0].draws], posterior.sampled(effects)], axis=1)
+    absent = posterior.factors[len(effects) :]
+    none = tuple(stored_effects.sd_names(factor.bar)[0] for factor in absent)
+    x, _ = _draws(folder, posterior, layout, weighted=False, none=none)
+    kept = min(len(x), _DRAWS)
+    which = effects[0].draws if effects else np.arange(kept) * len(x) // kept
+    for factor in absent:
+        nothing = np.zeros((len(factor.names), len(which), 1))
+        triangle = np.full((len(which), 1, 1), _NONE)
+        its = factor.bar, factor.names, np.bincount(factor.code), which, nothing, triangle
+        effects = (*effects, stored_effects.Effects(*its))
+    return np.concatenate([x[which], posterior.sampled(effects)], axis=1)

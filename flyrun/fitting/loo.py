@@ -22,7 +22,6 @@ from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.ground.diagnostics.psis import HEAVY
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import listing
 
 _ALL_ROWS = 2_000  # up to which every row is smoothed
 _SAMPLED = 1_000  # rows of a taller table that are
@@ -111,14 +110,13 @@ def by_group(fit: Finished, by: str) -> Loo:
 
     It is of all rows of a new group together, by a fit whose effects were drawn.
 
-    by: a column of the fit's groups, or several as in clinic:ward. Raises ConfigError for another.
+    by: a column, or several as in clinic:ward, by which the fit was read. Raises ConfigError for another.
     """
     posterior = fit.posterior
     known = posterior.grouped if isinstance(posterior, OfTerms) else ()
     codes = {name: code for factor, _ in known for name, code in factor.nesting()}
     if by not in codes or not isinstance(posterior, OfTerms):
-        there = f"take {listing(codes, 'or')}" if codes else "(1 | COLUMN) in its formula makes groups"
-        raise ConfigError(f"{by}: has no effects in this fit; {there}")
+        raise ConfigError(f"{by}: is no group that the fit was read by")
     code = codes[by]
     value = np.stack([*left_out_terms.of_groups(posterior, code, fit.x)])
     each, k_hat = _without(value, fit.log_weight)
@@ -320,7 +318,7 @@ def _se(each: np.ndarray, copies: np.ndarray) -> float:
 
 def of(folder: Path, by: str | None = None, path: str | None = None) -> Loo:
     """Of a fit by its folder: by row, or by groups of a column. path and errors: as of `finished.read`."""
-    fit = finished.read(folder, drawn=by is not None, **({} if path is None else {"path": path}))
+    fit = finished.read(folder, by is not None, by, **({} if path is None else {"path": path}))
     return loo(fit) if by is None else by_group(fit, by)
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from flyrun.fitting import finished, loo, predict, stored
 from flyrun.fitting.groups import left_out_terms, level_map
@@ -188,8 +188,27 @@ def test_a_group_left_out_is_as_a_fit_without_it(tmp_path: Path) -> None:
     assert_allclose(found.each, right, atol=0.25)
     assert found.elpd == pytest.approx(sum(right), abs=0.8)
     assert np.abs(np.array(within) - right).sum() > 1.5  # by a fit that has seen the group: the control
-    with pytest.raises(ConfigError, match="x: has no effects in this fit; take clinic"):
+    with pytest.raises(ConfigError, match="x: x is a term or the target; name a column that is neither"):
         made.loo(by="x")
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_groups_are_left_out_of_a_fit_without_their_effects(tmp_path: Path) -> None:
+    table = clinics(90, 9)
+    made = fit(table, "pain ~ x", model="gaussian", name="t", results_dir=str(tmp_path))
+    found = made.loo(by="clinic")
+    for place, level in [(0, "c0"), (4, "c4"), (7, "c7")]:
+        rest = fit(table[table["clinic"] != level], "pain ~ x", model="gaussian")
+        even, _ = stored.draws(rest.folder)
+        left, beta = table[table["clinic"] == level], even["beta"].reshape(-1, 2)
+        mean = beta[:, 1:] + beta[:, :1] * left["x"].to_numpy()
+        each = norm(mean, even["sigma"].reshape(-1, 1)).logpdf(left["pain"].to_numpy()).sum(axis=1)
+        assert found.each[place] == pytest.approx(logsumexp(each) - np.log(len(each)), abs=0.15)
+    grouped = fit(table, "pain ~ x + (1 + x | clinic)").loo(by="clinic")
+    assert loo.difference(grouped, found).elpd > 10.0  # which tells that rows of a clinic go together
+    assert made.loo(by="clinic:ward").rows > 20
+    with pytest.raises(ConfigError, match="q is no column of the table"):
+        made.loo(by="q")
 
 
 def foretold(made: Fit, rows: pd.DataFrame) -> float:

@@ -29,7 +29,7 @@ def run(given: argparse.Namespace) -> int:
             print(f"{name}: {line}" if name else line)
         return 0
     if given.by is not None:
-        raise ConfigError("compare: --by is for two fits with groups; name two, or drop --by")
+        raise ConfigError("compare: --by is for two fits; name two, or drop --by")
     from flyrun.experiments.compare.compare import compare  # late
     from flyrun.experiments.compare.sides import Side, at_commit, read  # late
     from flyrun.ground.page.render import screen  # late, as below: help and Tab need no pandas
