@@ -8,7 +8,7 @@ import numpy as np
 from flyrun.fitting import bars, priors, question, stored
 from flyrun.fitting.column_scales import to_sampled
 from flyrun.fitting.groups import grouped_table, stored_effects
-from flyrun.fitting.groups.terms_table import OfTerms
+from flyrun.fitting.groups.terms_table import Factor, OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
@@ -146,7 +146,7 @@ def _draws(
 def _with_effects(folder: Path, posterior: OfTerms, layout: Layout) -> np.ndarray:
     """Draws with effects of groups, (S, P + E); of factors that the fit has not, 0."""
     effects = stored.fitted(folder).factors
-    absent = posterior.factors[len(effects) :]
+    absent = [factor for factor in posterior.factors[len(effects) :] if isinstance(factor, Factor)]
     none = tuple(stored_effects.sd_names(factor.bar)[0] for factor in absent)
     x, _ = _draws(folder, posterior, layout, weighted=False, none=none)
     kept = min(len(x), _DRAWS)
