@@ -17,6 +17,7 @@ from flyrun.fitting import (
     even_draws,
     hmc_on_rows,
     identified,
+    lone_rows,
     mode,
     sensitivity,
     sound,
@@ -340,6 +341,11 @@ def _caveats(question: Question, mean: np.ndarray, covariance: np.ndarray) -> li
     caveats = by(np.linalg.pinv(covariance[:n, :n]) - np.diag(np.tile(prior, several)))
     if caveats and question.dataset is not None and not isinstance(posterior, OfTable | OfTerms):
         caveats = by(mode.find(posterior)[1].curvature[:n, :n])  # which draws tell with noise
+    if (dataset := question.dataset) is not None and len(y := dataset.target):
+        aim = question.layout.target
+        low, high, centre = (float(aim.mean + value * aim.sd) for value in (y.min(), y.max(), y.mean()))
+        of_target = (low, high), centre, float(y.var()) * aim.sd**2
+        caveats += lone_rows.caveats(question.layout, posterior.family, *of_target)
     return [*caveats, *(posterior.caveats() if isinstance(posterior, OfTable | OfTerms) else [])]
 
 

@@ -110,8 +110,18 @@ def _separated(table: Table, layout: Layout, dataset: Dataset, theta: np.ndarray
     levels = layout.target.levels
     if levels is None or layout.task == "ordered":
         return []
+    columns = separating(dataset, len(levels))
+    return apart_lines(table, layout, columns, not columns and _all_right(dataset, theta))
+
+
+def apart_lines(table: Table, layout: Layout, apart: dict[int, tuple[int, ...]], together: bool) -> list[str]:
+    """A line for columns that tell classes apart in every row, or that all do together.
+
+    apart: as of `separating`.
+    """
+    levels = layout.target.levels or []
     lines, by_classes = [], dict[tuple[int, ...], list[int]]()
-    for column, classes in separating(dataset, len(levels)).items():
+    for column, classes in apart.items():
         by_classes.setdefault(classes, []).append(column)
     for classes, columns in by_classes.items():
         what = listing(levels[k] for k in classes)
@@ -123,7 +133,7 @@ def _separated(table: Table, layout: Layout, dataset: Dataset, theta: np.ndarray
             f"row: only the prior keeps {'its coefficient' if single else 'their coefficients'} from growing "
             f"without end; if {name} holds the answer, leave it out {table.out(name)}"
         )
-    if not lines and _all_right(dataset, theta):
+    if not lines and together:
         lines.append(
             f"the columns together tell {layout.target.name}'s classes apart in every row: only the prior, "
             "whose sd --prior-scale sets, keeps the coefficients from growing without end"
@@ -139,12 +149,17 @@ def separating(dataset: Dataset, n_classes: int) -> dict[int, tuple[int, ...]]:
         for k in np.unique(classes):
             inside = rows[classes == k]
             low[k], high[k] = np.minimum(low[k], inside.min(axis=0)), np.maximum(high[k], inside.max(axis=0))
-        others = [np.arange(n_classes) != k for k in range(n_classes)]
-        below = np.array([high[k] < low[other].min(axis=0) for k, other in enumerate(others)])
-        above = np.array([low[k] > high[other].max(axis=0) for k, other in enumerate(others)])
-        apart = below | above
-        if not apart.any():  # nor will it be with more rows
+        if not (apart := separating_ends(low, high)):  # nor will there be any with more rows
             return {}
+    return apart
+
+
+def separating_ends(low: np.ndarray, high: np.ndarray) -> dict[int, tuple[int, ...]]:
+    """As of `separating`, by the ends of columns in each class, (K, D)."""
+    others = [np.arange(len(low)) != k for k in range(len(low))]
+    below = np.array([high[k] < low[other].min(axis=0) for k, other in enumerate(others)])
+    above = np.array([low[k] > high[other].max(axis=0) for k, other in enumerate(others)])
+    apart = below | above
     return {int(d): tuple(np.flatnonzero(apart[:, d]).tolist()) for d in np.flatnonzero(apart.any(axis=0))}
 
 

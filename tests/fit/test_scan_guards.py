@@ -320,3 +320,49 @@ def test_a_level_of_one_folder_is_met_by_the_pilot(formula, name):
     scan, table = (flyrun.load(place).summary() for place in ("sha", "one"))
     assert [*scan.index] == [*table.index]
     assert abs(scan["mean"] - table["mean"]).loc[["x", name]].max() < 0.1 * table["sd"].loc[name]
+
+
+def fraud(rng, n=4_000):
+    """Classes, and columns that do not tell them apart."""
+    return {"a": rng.normal(size=n), "b": rng.normal(size=n), "fraud": (rng.random(n) < 0.3).astype(int)}
+
+
+def beyond(table):
+    return {"a": table["a"], "b": 2.0 * table["fraud"] + 0.9 * np.tanh(table["b"]), "fraud": table["fraud"]}
+
+
+def together(table):
+    return table | {"b": table["a"] + 0.2 * table["fraud"] - 0.1}
+
+
+APART = {
+    "one": (beyond, "b tells 0 and 1 apart in every row: only the prior keeps its coefficient"),
+    "all": (together, "the columns together tell fraud's classes apart in every row"),
+}
+
+
+@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("case", APART)
+def test_a_scan_says_what_tells_the_classes_apart_as_one_table_does(case, broken):
+    """In every row: one row that a pilot need not meet unsays it."""
+    change, said = APART[case]
+    rows = change(fraud(np.random.default_rng(0)))
+    if broken:
+        k = len(rows["fraud"]) - 1
+        rows["fraud"][k] = 1 - rows["fraud"][k]
+    for place in both(rows):
+        fit = flyrun.fit(place, "fraud ~ a + b")
+        assert any(said in line for line in fit.checks()["caveats"]) != broken, place
+
+
+@pytest.mark.parametrize("model", ["gaussian", "gamma", "student_t"])
+def test_a_row_that_decides_alone_is_said(model):
+    """Of a claim of 10⁸ among thousands; a Student-t regression is hardly moved by it."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 90, 3_000)
+    rows = {"age": age, "amount": rng.gamma(2.0, 500.0 * np.exp(0.01 * (age - 50)))}
+    for broken in (False, True):
+        for place in both(with_one("amount", 1e8)(rows) if broken else rows):
+            caveats = flyrun.fit(place, "amount ~ age", model=model).checks()["caveats"]
+            lines = [line for line in caveats if "amount: one row, 100000000, has 100 %" in line]
+            assert bool(lines) == (broken and model != "student_t"), place

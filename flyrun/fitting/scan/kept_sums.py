@@ -12,6 +12,7 @@ import numpy as np
 
 from flyrun.fitting.request import ELSEWHERE
 from flyrun.fitting.scan.block_sums import Products, Sums, Travelled
+from flyrun.fitting.scan.classes_apart import Apart
 from flyrun.fitting.scan.folds import HeldOut
 from flyrun.fitting.scan.one_look import Each, Levels
 from flyrun.fitting.scan.pilot_rows import Sample
@@ -30,7 +31,7 @@ class Looked(NamedTuple):
 
 _KINDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (Each, HeldOut, Levels, Looked, Products, Sample, Sources, Sums, Texts, Travelled)
+    for kind in (Apart, Each, HeldOut, Levels, Looked, Products, Sample, Sources, Sums, Texts, Travelled)
 }
 
 

@@ -10,7 +10,18 @@ import numpy as np
 from rich.console import Console
 
 from flyrun.families.family import Family, family, with_link
-from flyrun.fitting import engine, identified, level_fits, lines, parameters, priors, question, ratios, stored
+from flyrun.fitting import (
+    engine,
+    identified,
+    level_fits,
+    lines,
+    lone_rows,
+    parameters,
+    priors,
+    question,
+    ratios,
+    stored,
+)
 from flyrun.fitting import table_posterior as posteriors
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
@@ -18,13 +29,14 @@ from flyrun.fitting.request import Budget, Clock, Request, TypedTable, dashed
 from flyrun.fitting.scan import column_checks, kept_sums, mappers, pilot_rows, said, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.pilot import Inputs
+from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import Found, Scan
 from flyrun.ground import progress
 from flyrun.ground.errors import ConfigError, FlyrunError, factoring
 from flyrun.ground.executor import Dask
 from flyrun.ground.progress import JsonLines
 from flyrun.ground.schema import build, schema
-from flyrun.tables.layout import MOST_LEVELS
+from flyrun.tables.layout import MOST_LEVELS, Column
 from flyrun.tables.options import ROLES
 from flyrun.tables.order import refuse_unfitted
 
@@ -198,7 +210,26 @@ def _answered(
     width = len(layout.names) - 1  # columns of the target's predictors, before those of parameters
     ends = np.delete(fitted.ends, np.s_[width:-1], axis=1)
     empty = identified.empty_in_sums(layout, fitted.encoding.two[:width], ends)
-    return replace(weighted, how=said.how(fitted), scan=counts, caveats=[*weighted.caveats, *empty])
+    if fitted.apart:
+        apart = tree(fitted.apart)
+        columns = identified.separating_ends(apart.low, apart.high)
+        empty = identified.apart_lines(table, layout, columns, not apart.wrong) or empty
+    caveats = [*weighted.caveats, *empty, *_lone(shards, fitted)]
+    return replace(weighted, how=said.how(fitted), scan=counts, caveats=caveats)
+
+
+def _lone(shards: table_files.Shards, fitted: Found) -> list[str]:
+    """As of `lone_rows`, by the ends of columns that files say."""
+
+    def ended(column: Column) -> Column:
+        ends = shards.ends.get(column.name)
+        return column if ends is None else replace(column, low=float(ends.low), high=float(ends.high))
+
+    layout = replace(fitted.layout, features=[*map(ended, fitted.layout.features)])
+    if (ends := shards.ends.get(layout.target.name)) is None:
+        return []
+    low_high = float(ends.low), float(ends.high)
+    return lone_rows.caveats(layout, fitted.posterior.family, low_high, *fitted.target)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from flyrun.families.family import Family
 from flyrun.fitting import chosen_priors, gaussian_noise, mode, table_posterior, weighted_draws
 from flyrun.fitting.priors import INTERCEPT_SD
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
-from flyrun.fitting.scan import folds, pilot_rows, row_weights
+from flyrun.fitting.scan import classes_apart, folds, pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, AtEnds, GramLook, Intensity, Products, SumLook, Sums
 from flyrun.fitting.scan.encoded_rows import Encoding
 from flyrun.fitting.scan.pilot import Table
@@ -45,7 +45,8 @@ Steps = Generator[tuple[Any, tuple[int, int], str], Any, Any]
 class Found:
     """What a scan found. rows_read: of all looks; moved: sds by which each stage moved the centre; encoding:
     by means and sds of all rows. without: the same of all rows but each fold's; foretold: of each fold's;
-    ends: as of Sums.
+    ends: as of Sums; apart: parts of what tells classes apart, where something may; target: its mean and
+    variance.
     """
 
     layout: Layout
@@ -59,6 +60,8 @@ class Found:
     without: list[tuple[row_weights.Surrogate, row_weights.Answer]] = field(default_factory=list)
     foretold: list[folds.HeldOut] = field(default_factory=list)
     ends: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
+    apart: list[classes_apart.Apart] = field(default_factory=list)
+    target: tuple[float, float] = (0.0, 0.0)
 
 
 class Scan(Table):
@@ -129,6 +132,7 @@ class Scan(Table):
                 skewed = not model.family.one_mode and number < _SCANS and self.rows <= _ALL_ROWS
                 most = _SKEWED if skewed else row_weights.MOST_VARIANCE
                 if not (why := _doubts(fitted, most)):
+                    yield from self._apart(fitted, pilot)
                     return (yield from self._held_out(fitted, family))
             if number < _SCANS:
                 self.say(f"another scan follows, because {why}")
@@ -282,6 +286,14 @@ class Scan(Table):
         _, answer = drawn(whole, self.seed)
         return Found(layout, post, answer, {}, self.rows_read, 1, [], exact, without)
 
+    def _apart(self, fitted: Found, pilot: Sample) -> Steps:
+        """Find out whether classes are told apart."""
+        form, mean = fitted.encoding.form(fitted.posterior.family), fitted.answer.found.moments()[0]
+        rows = pilot_rows.rows_of(pilot, fitted.encoding, form, self.shards.blocks)
+        asked = fitted.encoding, fitted.posterior, mean, rows.features, rows.target, len(self.groups)
+        fitted.apart = yield from classes_apart.looks(*asked)
+        self.rows_read += sum(part.rows for part in fitted.apart)
+
     def _held_out(self, fitted: Found, family: Family) -> Steps:
         """The same, with what each fold's rows are under the posterior of all others."""
         for k, ((_, answer), fold) in enumerate(zip(fitted.without, self.folds, strict=True)):
@@ -289,7 +301,7 @@ class Scan(Table):
             look = folds.HeldOutLook(fitted.encoding, family.name, draws)
             fitted.foretold.append(tree((yield look, fold, f"fold {k + 1} of {len(self.folds)}")))
             self.rows_read += fitted.foretold[-1].rows + fitted.foretold[-1].dropped
-        fitted.rows_read = self.rows_read
+        fitted.rows_read, fitted.target = self.rows_read, self.of_target
         return fitted
 
     def whole(self, task: str, family: Family, stages: Sequence[Stage]) -> Steps:
@@ -326,7 +338,13 @@ class Scan(Table):
             raise FlyrunError(f"{self.given}: no posterior is written, because {answer.found.why}")
         values, count = np.unique(sample.y, return_counts=True)
         counts = dict(zip(values.tolist(), count.tolist(), strict=True))
-        return Found(layout, post, answer, counts, sample.read, 1, [], exact, ends=ends)
+        fitted = Found(
+            layout, post, answer, counts, sample.read, 1, [], exact, ends=ends, target=self.of_target
+        )
+        if encoding.values and not layout.domain.ordered:
+            theta = classes_apart.theta_of(post, answer.found.moments()[0])
+            fitted.apart = [classes_apart.of_rows(rows.features.T, rows.target, theta, levels)]
+        return fitted
 
     def _exact(
         self, family: Family, encoding: Encoding, whole: Sums | Products
@@ -351,7 +369,9 @@ class Scan(Table):
         if family.domain.standardized:
             mean = float(whole.y[0]) / n
             target = (math.sqrt(max(float(whole.y[1]) / n - mean**2, 1e-300)), mean)
-        aim = encoding.layout.target
+        aim, mean = encoding.layout.target, float(whole.y[0]) / n
+        variance = float(whole.y[1]) / n - mean**2
+        self.of_target = aim.mean + aim.sd * mean, aim.sd**2 * variance
         layout = replace(
             encoding.rescaled(encoding.mean + away * encoding.sd, encoding.sd * ratio, two),
             target=replace(aim, mean=aim.mean + target[1] * aim.sd, sd=aim.sd * target[0]),

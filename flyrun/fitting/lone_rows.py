@@ -1,0 +1,46 @@
+"""One row that has most of a column's variance: a claim of 10⁸ among thousands decides coefficients alone."""
+
+from collections.abc import Sequence
+
+from flyrun.families.family import Family
+from flyrun.tables.layout import Column, Layout, plain
+
+_SHARE = 0.5  # of the sum of squares about the mean
+_FEWEST = 20  # rows
+#: whose likelihood falls off slowly, or is of the target's log, so that one target decides little
+_RESISTANT = ("student_t", "lognormal", "hurdle_lognormal", "log_logistic")
+
+
+def caveats(
+    layout: Layout, family: Family, ends: tuple[float, float], mean: float, variance: float
+) -> list[str]:
+    """A line for each such column.
+
+    ends, mean, variance: of the target, as it is explained. Features have theirs, where they are known.
+    """
+    lines = []
+    if not layout.domain.classes and not layout.domain.of_trials and family.name not in _RESISTANT:
+        lines = _line(layout.explained, layout.rows, *ends, mean, variance)
+    for column in _numbers(layout.features):
+        lines += _line(column.name, layout.rows, column.low, column.high, column.mean, column.sd**2)
+    return lines
+
+
+def _numbers(columns: Sequence[Column]) -> list[Column]:
+    """Those of numbers of more than two values, whose ends are known."""
+    return [
+        column
+        for column in columns
+        if column.levels is None and column.high > column.low and column.sd != column.high - column.low
+    ]
+
+
+def _line(name: str, rows: int, low: float, high: float, mean: float, variance: float) -> list[str]:
+    value = high if high - mean > mean - low else low
+    if rows < _FEWEST or not (value - mean) ** 2 > _SHARE * rows * variance > 0.0:
+        return []
+    share = min((value - mean) ** 2 / (rows * variance), 1.0)
+    return [
+        f"{name}: one row, {plain(value)}, has {100 * share:.3g} % of the variance of all, so that it "
+        "alone may decide coefficients; see whether it is right, and what a fit without it says"
+    ]
