@@ -359,8 +359,8 @@ class Scan(Table):
         owners = [column.name for column in encoding.features for _ in column.encoded]
         if constant := [name for name, sd in zip(owners, ratio, strict=True) if not sd > 1e-6]:
             raise DataError(
-                f"{self.given}: {constant[0]} has one value alone in all rows; "
-                f"{self.table.without(constant[0])}, or choose another target"
+                f"{self.given}: {constant[0]} has one value alone in all rows; leave it out "
+                f"{self.table.out(constant[0])}, or choose another target"
             )
         away, ratio = np.where(two, 0.0, away), np.where(two, 1.0, ratio)
         if not family.intercept:
