@@ -133,7 +133,8 @@ def load(folder: str | Path, results_dir: str = Request.results_dir) -> "Fit":
     Raises ConfigError where no fit is there.
     """
     path = Path(folder).expanduser()
-    return Fit(path if path.is_dir() else Path(results_dir).expanduser() / "runs" / path)
+    named = Path(results_dir).expanduser() / "runs" / path  # a folder of data may have a fit's name
+    return Fit(named if named.is_dir() and not stored.is_fit(path) else path)
 
 
 class Fit:

@@ -366,3 +366,16 @@ def test_a_row_that_decides_alone_is_said(model):
             caveats = flyrun.fit(place, "amount ~ age", model=model).checks()["caveats"]
             lines = [line for line in caveats if "amount: one row, 100000000, has 100 %" in line]
             assert bool(lines) == (broken and model != "student_t"), place
+
+
+def test_a_folder_of_data_that_has_a_fits_name_is_not_taken_for_it(capsys):
+    place, one = both(columns(np.random.default_rng(0)))
+    runs = {place: place, one: "b"}
+    fits = {data: flyrun.fit(data, FORMULA, model="poisson", name=run) for data, run in runs.items()}
+    assert flyrun.load(place).summary().equals(fits[place].summary())
+    assert main(["compare", place, "b"]) == 2  # rows of a scan are not read again
+    assert "was fitted by a scan of shards, whose rows are not read again" in capsys.readouterr().err
+    for file, said in ((place, "is a folder"), ("s3://bucket/new.parquet", "is an address")):
+        assert main(["predict", "b", file]) == 2
+        assert f"{said}; name one file of this machine at a time" in capsys.readouterr().err
+    assert main(["predict", "b", f"{place}/part-0.parquet", "--out", "out.parquet"]) == 0

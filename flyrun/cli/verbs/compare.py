@@ -72,7 +72,8 @@ def _fits(given: argparse.Namespace) -> list[Path]:
     if given.b is None:
         return []
     sides, runs_dir = (given.a, given.b), Path(given.results_dir) / "runs"
-    folders = [Path(side) if Path(side).is_dir() else runs_dir / side for side in sides]
+    # a folder of data may have a fit's name
+    folders = [Path(side) if is_fit(Path(side)) else runs_dir / side for side in sides]
     fits = [is_fit(folder) for folder in folders]
     if any(fits) and not all(fits):
         other, fit = sides[fits.index(False)], sides[fits.index(True)]

@@ -20,6 +20,9 @@ def run(given: argparse.Namespace) -> int:
     from flyrun.fitting import piped, predict, stored  # late
     from flyrun.ground import files  # late, as below: help and Tab need no pandas
 
+    if given.file.is_dir() or str(given.file).partition("/")[0].endswith(":"):
+        what = "a folder" if given.file.is_dir() else "an address"
+        raise ConfigError(f"{given.file}: is {what}; name one file of this machine at a time")
     if given.out is not None:
         _refuse_kind(given.out)
     fit = stored.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
