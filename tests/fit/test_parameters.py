@@ -210,9 +210,9 @@ def test_an_offset_is_on_the_scale_of_the_parameter():
         (
             ["k ~ x", "phi ~ x"],
             "poisson",
-            "choose --model negative_binomial, zero_inflated_negative_binomial",
+            "choose model='negative_binomial', zero_inflated_negative_binomial",
         ),
-        (["share ~ x", "phi ~ x"], "student_t", "are sigma and nu, or choose --model beta or tweedie for it"),
+        (["share ~ x", "phi ~ x"], "student_t", "are sigma and nu, or choose model='beta' or tweedie for it"),
         (["y ~ x", "phi ~ x"], "student_t", "are sigma and nu$"),  # no model that has it takes numbers
         (["y ~ x", "sigma ~ (1 | g)"], "gaussian", r"leave \(1 \| g\) out"),
         (["y ~ x", "sigma ~ x", "sigma ~ 1"], "gaussian", "second one for sigma"),

@@ -418,7 +418,6 @@ def test_a_file_that_changes_between_looks_is_refused(tmp_path):
         (["--target", "x0", "--model", "logistic"], "--model logistic takes two: choose --model student_t"),
         (["--target", "y", "--weights", "x0"], "but weights are whole numbers from 0; mend"),
         (["--target", "y", "sampler.n_steps=8"], "sampler.n_steps=8: fit draws from the posterior itself"),
-        (["--target", "y", "--check"], "--check: looks at one file"),
         (["--target", "x0", "--model", "poisson"], "but counts are whole numbers from 0; mend"),
         (
             ["--target", "kind", "--drop", "name", "--model", "poisson"],
