@@ -219,7 +219,7 @@ class Verb(argparse.ArgumentParser):
         if "\n" not in usage + about:  # which are one block, so that a long list of options has more room
             usage, about = "\n".join(filter(None, [usage, about])), ""
         blocks = [about, "\n".join(dict.fromkeys(rows)), _filled(self.notes, width)]
-        return "\n\n".join([usage, *filter(None, blocks), examples])
+        return "\n\n".join([usage, *filter(None, blocks)]) + "\n" + examples  # a heading, which needs no room
 
     def offers(self, arguments: list[str], last: str) -> list[str]:
         """What Tab offers after these words, of which the one that is being typed is `last`."""

@@ -97,6 +97,7 @@ class Family:
     one_mode: whether log_density and alone are concave, so that the posterior has one mode.
     by_sums: whether sums over rows are all that the likelihood needs, as of normal noise.
     outliers: whether rows far off count little: a few rows fitted exactly may make a mode of their own.
+    of_logs: whether its noise is of the target's log, so that one target decides little.
     grouped: whether log_density is concave by η alone, so that effects of groups are integrated out of it.
     precise: of averages of w targets alike the number whose log is higher by so many times log w, and that
     many, as ("sigma", -0.5); None where these are of another family.
@@ -131,6 +132,7 @@ class Family:
     one_mode: bool = True
     by_sums: bool = False
     outliers: bool = False
+    of_logs: bool = False
     grouped: bool = False
     precise: tuple[str, float] | None = None
     cumulant: Literal["", "exp", "softplus"] = ""

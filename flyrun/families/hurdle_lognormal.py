@@ -75,6 +75,7 @@ FAMILY = Family(
     unread=zeros.unread_last,
     mean=mean,
     one_mode=False,
+    of_logs=True,
     constant=constant,
     grouped=True,
 )

@@ -63,6 +63,7 @@ FAMILY = Family(
     log_survival=log_survival,
     log_survival_derivatives=log_survival_derivatives,
     one_mode=False,
+    of_logs=True,
     grouped=True,
     constant=lambda y, trials: -np.log(y) - 0.5 * np.log(2.0 * np.pi),
 )

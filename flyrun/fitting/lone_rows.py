@@ -7,8 +7,6 @@ from flyrun.tables.layout import Column, Layout, plain
 
 _SHARE = 0.5  # of the sum of squares about the mean
 _FEWEST = 20  # rows
-#: whose likelihood falls off slowly, or is of the target's log, so that one target decides little
-_RESISTANT = ("student_t", "lognormal", "hurdle_lognormal", "log_logistic")
 
 
 def caveats(
@@ -19,7 +17,8 @@ def caveats(
     ends, mean, variance: of the target, as it is explained. Features have theirs, where they are known.
     """
     lines = []
-    if not layout.domain.classes and not layout.domain.of_trials and family.name not in _RESISTANT:
+    resistant = family.outliers or family.of_logs
+    if not (resistant or layout.domain.classes or layout.domain.of_trials):
         lines = _line(layout.explained, layout.rows, *ends, mean, variance)
     for column in _numbers(layout.features):
         lines += _line(column.name, layout.rows, column.low, column.high, column.mean, column.sd**2)

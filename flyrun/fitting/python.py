@@ -96,7 +96,9 @@ def fit(
 
 
 #: an option of the command with a value, as a remedy types it
-_OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)(?:[ =]('[^']*'|[^\s;'()]*[^\s;'():,.]))?")
+_OPTION = re.compile(
+    r"--([a-z]+(?:-[a-z]+)*)(?:[ =](?!(?:and|is|or|out|says|too)\b)('[^']*'|[^\s;'()]*[^\s;'():,.]))?"
+)
 
 
 @contextlib.contextmanager

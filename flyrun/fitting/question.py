@@ -94,7 +94,7 @@ def _refuse_unused(table: Table, layout: Layout, request: Request) -> None:
     """Raise ConfigError for a column that is called a category, or a number, and that no formula uses."""
     used = {column.name for column in (*layout.columns, *layout.beside.values(), layout.target)}
     used |= {name for bar in request.groups for name in (*bar.columns, *bar.slopes)}
-    used |= {(table.where or "").partition("=")[0], *layout.row_numbers}
+    used |= {(table.where or "").partition("=")[0], *layout.row_numbers, *table.drop}
     for key in ("categorical", "numeric"):
         if unused := [name for name in getattr(table, key) if name not in used]:
             raise ConfigError(

@@ -103,7 +103,7 @@ def at(row, value, column=None):
     ("columns", "words", "said"),
     [
         ({"w": at(7, -1)}, ["--weights", "w"], r"row 7 \(line 9 .*weights w is -1, but weights are whole n"),
-        ({"w": at(7, 0.5)}, ["--weights", "w"], r"w is 0\.5.*precisions.* leave --weights out"),
+        ({"w": at(7, 0.5)}, ["--weights", "w"], r"w is 0\.5.*precision weights.* leave --weights out"),
         ({"w": 0}, ["--weights", "w"], r"weights w is 0 in every row, .*name another column with --weights"),
         ({"w": "many"}, ["--weights", "w"], r"weights w holds text, 'many' in row 0 .*with --weights$"),
         ({"w": at(3, np.inf)}, ["--offset", "w"], r"row 3 .*column w is inf; mend it"),

@@ -92,7 +92,7 @@ def test_a_search_for_a_mode_ends_where_steps_gain_nothing(monkeypatch: pytest.M
         return Expansion(x, -0.5 * float(x @ x), 0.005 - x, np.eye(1))
 
     nothing = Expansion(np.zeros(1), 0.0, np.zeros(1), np.zeros((1, 1)))
-    toy: Any = SimpleNamespace(likelihood_at=likelihood_at, prior_at=lambda x: nothing)
+    toy: Any = SimpleNamespace(likelihood_at=likelihood_at, prior_at=lambda x: nothing, rows=[])
     mode.find(toy, np.zeros(1))
     assert len(looks) < 6
     monkeypatch.setattr(mode, "_NEAR", 1e-14)

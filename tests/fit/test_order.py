@@ -140,7 +140,7 @@ def test_what_an_order_cannot_be_is_refused_with_what_can_be_typed(target, order
 
 
 def test_what_disagrees_is_refused(table):
-    with pytest.raises(ConfigError, match="is in --numeric too"):
+    with pytest.raises(ConfigError, match="is in numeric too"):
         fit(table, "rank ~ x", order="rank=30,10,20", numeric="rank")
     with pytest.raises(DataError, match="no such column is fitted"):
         fit(table, "pain ~ x", order=[ORDER, "dose=low,mid,high"])

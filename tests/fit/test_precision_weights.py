@@ -79,7 +79,7 @@ def test_new_targets_of_more_precise_rows_vary_less():
 
 def test_what_it_does_not_go_with_is_refused():
     table = averages("gaussian").assign(g=lambda rows: np.arange(len(rows)) % 5)
-    with pytest.raises(ConfigError, match=r"poisson has no variance.*choose --model .*gamma"):
+    with pytest.raises(ConfigError, match=r"poisson has no variance.*choose model=.*gamma"):
         flyrun.fit(table.assign(y=range(len(table))), "y ~ x", model="poisson", precision_weights="w")
     with pytest.raises(DataError, match="precision_weights w is 0, but"):
         flyrun.fit(table.assign(w=0.0), "y ~ x", precision_weights="w")

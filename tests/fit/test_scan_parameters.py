@@ -184,7 +184,7 @@ def test_a_fit_of_many_files_is_read_predicted_and_summarised_as_that_of_one(tmp
         (["zeros ~ x", "zi ~ z + offset(z)"], "zero_inflated_poisson", {}, "its offset is not for a scan"),
         (["zeros ~ C(tries)", "zi ~ tries"], "zero_inflated_poisson", {}, "category in one formula and"),
         (["zeros ~ x", "zi ~ q"], "zero_inflated_poisson", {}, "names q, which is no column"),
-        (["Surv(time, seen) ~ x"], "tweedie", {}, "choose --model"),
+        (["Surv(time, seen) ~ x"], "tweedie", {}, "choose model="),
         (["number | trunc(low, x) ~ z"], "gaussian", {}, "the upper end in trunc.*write them as one file"),
         (["zeros ~ x"], "zero_inflated_poisson", {"zi": "gamma(1, 1)"}, "zi is a chance; choose one of"),
         (["zeros ~ x"], "zero_inflated_poisson", {"z": "normal(0, 1)"}, "nothing is called 'z'"),

@@ -292,7 +292,7 @@ _takes("--offset", "COLUMN", "column that is added to the linear predictor as it
 _takes("--exposure", "COLUMN", "column whose log is the offset, as person-years")
 _takes("--trials", "COLUMN", "column of how many trials the target counts the successes")
 _takes("--weights", "COLUMN", "column of how many rows each row stands for")
-_takes("--precision-weights", "COLUMN", "column that the variance is divided by, of averages")
+_takes("--precision-weights", "W", "column that the variance is divided by, of averages", offers=_columns)
 _list("--features", "A,B", "columns that explain it (default: all others)")
 _takes("--by", "COLUMN", "one posterior for the rows of each value of this column")
 _takes("--folds", "K", "parts of many files' rows, each foretold from the others", type=whole(2))
@@ -319,7 +319,7 @@ _takes(
 _takes(
     "--budget",
     "TIME",
-    "90s, 10m, 2h, or iterations (default: 10m; of a scan none); exit code 3: too short",
+    "90s, 10m or iterations; exit code 3: too short",
     type=_budget,
     default=Request.budget,
 )
