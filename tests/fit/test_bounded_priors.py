@@ -95,6 +95,7 @@ def test_without_the_jacobian_it_would_be_seen(monkeypatch):
     assert abs(row["mean"] - mean) > 0.1 * sd
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("model", ["poisson", "gaussian", "student_t", "negative_binomial"])
 def test_every_family_agrees_with_rejection_of_its_unbounded_draws(model):
     rng = np.random.default_rng(3)

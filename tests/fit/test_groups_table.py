@@ -88,6 +88,7 @@ def test_chains_answer_where_weighted_draws_are_refused(
         assert row["mean"] == pytest.approx(found[row["coefficient"]]["mean"], abs=0.15 * row["sd"])
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 def test_a_mode_without_digits_is_for_chains() -> None:
     frame = pd.DataFrame({"y": [0, 1, 1, 0, 0, 1, 1, 0, 1], "g": [f"g{k // 3}" for k in range(9)]})

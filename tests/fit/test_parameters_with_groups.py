@@ -100,6 +100,7 @@ def of_zeros():
     return frame.assign(y=np.where(rng.random(len(y)) < expit(-1.0 + frame.x), 0, y))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("frame", "model", "name", "truth", "steps"),
     [

@@ -37,6 +37,7 @@ def log_likelihood(model, table, slope, level, scale):
     return stats.invgauss(np.exp(eta) / (scale * w), scale=scale * w).logpdf(y).sum()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("model", ["gaussian", "gamma", "inverse_gaussian"])
 def test_an_average_is_as_much_as_the_targets_that_it_is_of(model):
     table, name = averages(model), family(model).precise[0]
@@ -58,6 +59,7 @@ def minimum(of):
     return optimize.minimize(of, [0.4, 0.9, 0.5], method="Nelder-Mead", options=precisely).x
 
 
+@pytest.mark.thorough
 def test_weights_of_1_change_nothing_and_all_alike_scale_the_variance():
     table = averages("gaussian")
     plain = flyrun.fit(table, "y ~ x", model="student_t").summary()

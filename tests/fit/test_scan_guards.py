@@ -355,6 +355,7 @@ def test_a_scan_says_what_tells_the_classes_apart_as_one_table_does(case, broken
         assert any(said in line for line in fit.checks()["caveats"]) != broken, place
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("model", ["gaussian", "gamma", "student_t"])
 def test_a_row_that_decides_alone_is_said(model):
     """Of a claim of 10⁸ among thousands; a Student-t regression is hardly moved by it."""

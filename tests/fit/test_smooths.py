@@ -215,6 +215,7 @@ def quadrature(frame: pd.DataFrame, at: np.ndarray, k: int) -> tuple[np.ndarray,
     return whole, np.sqrt(weight @ (variance + (mean - whole) ** 2))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_figures")
 def test_a_curve_and_its_band_are_those_of_quadrature() -> None:
     frame = wiggly()
