@@ -39,9 +39,10 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
 
 
 def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """Numbers above 0, of those that there are: a sd of the log of 150 leaves them."""
+    """Numbers above 0, of those that there are, which a sd of the log of 150 leaves; inf where η is beyond."""
     with np.errstate(all="ignore"):
-        return np.exp(np.clip(rng.normal(p[0], np.minimum(np.exp(p[1]), 1e300)), -690.0, 700.0))
+        log_y = np.clip(rng.normal(p[0], np.minimum(np.exp(p[1]), 1e300)), -690.0, 700.0)
+        return np.exp(np.where(p[0] > 710.0, np.inf, log_y))
 
 
 def mean(trials: Numbers, p: Sequence[Numbers]) -> Numbers:

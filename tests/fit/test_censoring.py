@@ -260,7 +260,7 @@ def test_intervals_tell_of_the_times_in_them(table):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["gamma", "student_t", "poisson"])
+@pytest.mark.parametrize("name", ["gamma", pytest.param("student_t", marks=pytest.mark.slow), "poisson"])
 def test_what_is_cut_off_and_what_is_not_seen_agree_with_the_whole(name, table):
     rng = np.random.default_rng(8)
     x = table["x"].to_numpy()[:400]

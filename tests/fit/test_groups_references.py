@@ -16,6 +16,9 @@ def test_means_sds_and_effects_are_those_of_nuts(name: str) -> None:
     assert right["rhat"] < 1.01
     found = fit(one.frame(), one.formula, model=one.model)
     summary, effects = found.summary(), found.groups
+    # sds and effects at a column's mean follow from those at 0
+    summary = summary[~summary.index.str.contains(" where ")]
+    effects = effects[[" where " not in str(index) for index in effects.index]]
     mean, sd = (np.array([right[key][term] for term in summary.index]) for key in ("mean", "sd"))
     assert (np.abs(summary["mean"] - mean) < 0.1 * sd).all()
     assert (np.abs(summary["sd"] / sd - 1.0) < 0.05).all()

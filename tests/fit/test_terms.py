@@ -203,7 +203,11 @@ def wrong(name: str, sizes: list[int], slope: bool, most: int = 5_000) -> float:
     return worst
 
 
-CASES = [("logistic", [3, 3, 3], False), ("gaussian", [3, 3, 3], False), ("gaussian", [6, 9, 4, 12], True)]
+CASES = [
+    pytest.param("logistic", [3, 3, 3], False, marks=pytest.mark.slow),
+    ("gaussian", [3, 3, 3], False),
+    ("gaussian", [6, 9, 4, 12], True),
+]
 
 
 @pytest.mark.thorough
