@@ -47,34 +47,54 @@ def terms_of(design: Design, rng: np.random.Generator) -> tuple[Term, ...]:
     return tuple(sorted(terms, key=lambda term: term.size))
 
 
+class Truth(NamedTuple):
+    """What priors and rows' distribution gave. numbers: coefficients, auxiliary numbers and scales, (P,);
+    effects: of each term, (E,); y: (n,)."""
+
+    numbers: list[float]
+    effects: list[np.ndarray]
+    y: np.ndarray
+
+
+def truth_of(
+    design: Design, terms: tuple[Term, ...], features: np.ndarray, levels: int, rng: np.random.Generator
+) -> Truth:
+    """Drawn anew until all classes are there, for a table has no others: ranks are even given that, too."""
+    its = family(design.family)
+    while True:
+        beta = rng.standard_normal(2)
+        others = [float(number.prior.draw(rng)) for number in its.auxiliary(levels, 1.0)]
+        eta, scales, effects = features @ beta, list[float](), list[np.ndarray]()
+        for term in terms:
+            h = [float(sd.draw(rng)) for sd in term.sds]
+            if term.correlated:  # LKJ, by its partial correlations
+                power = term.eta + 0.5 * (term.effects - 2.0 - np.tril_indices(term.effects, -1)[1])
+                h += list(np.arctanh(2.0 * rng.beta(power, power) - 1.0))
+            triangle = level_map.triangle(np.array(h)[:, None], term.effects).t[..., 0]
+            u = rng.standard_normal((term.levels, term.effects)) @ triangle.T
+            eta = eta + (term.columns * u[term.code]).sum(axis=1)
+            scales, effects = scales + h, [*effects, u.ravel()]
+        predictors = [eta.clip(-40.0, 40.0), *(np.full(design.rows, a) for a in others)]
+        y = np.asarray(its.draw(rng, 1, predictors), float)
+        if len(set(y.tolist())) >= levels:
+            return Truth([*beta, *others, *scales], effects, y)
+
+
 def ranks_of(design: Design, seed: int) -> np.ndarray:
     """Of numbers and some effects that the priors gave, among draws: in (0, 1)."""
     rng, its = np.random.default_rng(50_000 + seed), family(design.family)
     terms, levels = terms_of(design, rng), 4 if design.family == "ordinal" else 0
     features = np.column_stack([rng.standard_normal(design.rows), np.ones(design.rows)])
-    prior, beta = CoefficientPrior(np.zeros(2), np.ones(2)), rng.standard_normal(2)
-    others = [float(number.prior.draw(rng)) for number in its.auxiliary(levels, 1.0)]
-    eta, scales, effects = features @ beta, list[float](), list[np.ndarray]()
-    for term in terms:
-        h = [float(sd.draw(rng)) for sd in term.sds]
-        if term.correlated:  # LKJ, by its partial correlations
-            power = term.eta + 0.5 * (term.effects - 2.0 - np.tril_indices(term.effects, -1)[1])
-            h += list(np.arctanh(2.0 * rng.beta(power, power) - 1.0))
-        triangle = level_map.triangle(np.array(h)[:, None], term.effects).t[..., 0]
-        u = rng.standard_normal((term.levels, term.effects)) @ triangle.T
-        eta = eta + (term.columns * u[term.code]).sum(axis=1)
-        scales, effects = scales + h, [*effects, u.ravel()]
-    predictors = [eta.clip(-40.0, 40.0), *(np.full(design.rows, a) for a in others)]
-    y = np.asarray(its.draw(rng, 1, predictors), float)
-    posterior = TermsPosterior(its, Rows(features, y), prior, levels, terms=terms)
+    truth, prior = truth_of(design, terms, features, levels, rng), CoefficientPrior(np.zeros(2), np.ones(2))
+    posterior = TermsPosterior(its, Rows(features, truth.y), prior, levels, terms=terms)
     sampler = turning.Sampler(posterior, np.random.default_rng(seed), never)
     draws = sampler.draw(_ITERATIONS)
     while turning.doubt(draws, rows_of(draws)) and draws.psi.shape[1] < _MOST:
         draws = draws.with_more(sampler.draw(draws.psi.shape[1]))
     last = posterior.effects[-1].start
     values = [draws.psi, draws.effects[..., :_FEW], draws.effects[..., last : last + _FEW]]
-    truth = np.concatenate([beta, others, scales, effects[0][:_FEW], effects[-1][:_FEW]])
-    return (np.concatenate(values, axis=2) < truth).mean(axis=(0, 1))
+    right = np.concatenate([truth.numbers, truth.effects[0][:_FEW], truth.effects[-1][:_FEW]])
+    return (np.concatenate(values, axis=2) < right).mean(axis=(0, 1))
 
 
 @pytest.mark.slow
