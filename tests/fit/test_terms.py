@@ -283,3 +283,22 @@ def test_a_budget_that_ends_breaks_a_trajectory_off() -> None:
         queries = posterior.queries
         assert sampler.draw(10).psi.shape[1] == 0
     assert posterior.queries == queries
+
+
+def test_where_slopes_have_no_digits_a_scale_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = made("poisson", [(4, 1, False), (12, 1, False)])
+    posterior.search(never)
+    at, n = posterior.at, posterior.n_coefficients
+    centre = np.zeros(posterior.size - n)
+    usual = turning.Whitening(posterior, centre).root
+
+    def far_out(x: np.ndarray, **words: Any) -> Any:
+        point = at(x, **words)
+        slopes = point.slopes.copy()
+        slopes[n] = np.nan
+        return point._replace(slopes=slopes)
+
+    monkeypatch.setattr(posterior, "at", far_out)
+    root = turning.Whitening(posterior, centre).root
+    assert np.isfinite(root).all()
+    assert not np.allclose(root, usual)

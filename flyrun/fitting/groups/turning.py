@@ -66,7 +66,8 @@ class Whitening:
             for start in range(0, 2 * number, 2 * CHAINS)
         ]
         slopes = np.concatenate(parts, axis=1)
-        curvature = -(slopes[:, ::2] - slopes[:, 1::2]) / (2.0 * _STEP)
+        # where there is no slope, as of rows far out, nothing is known of the scale there
+        curvature = np.nan_to_num(-(slopes[:, ::2] - slopes[:, 1::2]) / (2.0 * _STEP), posinf=0.0, neginf=0.0)
         across = self.half(curvature[self.inner])
         whole = curvature[self.part] - across.T @ across
         self.follow = self.other_half(across)  # what z moves by per step of s
