@@ -5,6 +5,7 @@ import pytest
 
 from tools.groups import chains
 from tools.groups.__main__ import Case, _draws_of, measured, page
+from tools.results.published import MEASURED, keep, read_kept
 
 
 @pytest.mark.thorough
@@ -46,3 +47,11 @@ def test_chains_of_a_case_are_measured_and_told(tmp_path, monkeypatch):
     assert row["effects"] == 3 + 12
     assert case.formula == "y ~ x0 + (1 | g0) + (1 + x0 | g1)"
     assert "| small | 60 | 15 |" in chains.page(pd.DataFrame([row]))
+
+
+def test_a_commit_of_digits_alone_stays_a_word(tmp_path):
+    """0075688107 was read as a number, which ended the page."""
+    table = read_kept(MEASURED / "group_terms.csv").assign(commit="0075688107")
+    keep(tmp_path / "t.csv", table, chains.page)
+    assert "| 0075688107 |" in (tmp_path / "t.md").read_text("utf-8")
+    assert read_kept(tmp_path / "t.csv")["commit"].tolist() == ["0075688107"] * len(table)

@@ -36,7 +36,7 @@ from flyrun.ground import environment
 from flyrun.ground.exit_codes import DONE, UNTRUSTED
 from flyrun.ground.page.render import View, known, markdown, number
 from tools.answers.tables import COLUMNS, DISPERSION, POWER, TRUTHS, write
-from tools.results.published import MEASURED, keep
+from tools.results.published import MEASURED, keep, read_kept
 
 POINT = "scikit_learn"
 COLD, FIT, AGAIN = "flyrun fit, nothing compiled", "flyrun fit", "flyrun fit again"
@@ -106,7 +106,7 @@ def main() -> int:
     commit = (about.get("commit") or "unknown")[:10]
     made = f"{about['cpu']}, {os.cpu_count()} cores; flyrun {about['flyrun']}, commit {commit}; "
     made += f"{datetime.now(UTC):%Y-%m-%d}"
-    kept = pd.read_csv(out).fillna({"why": ""}).to_dict("records") if asked.keep else []
+    kept = read_kept(out).fillna({"why": ""}).to_dict("records") if asked.keep else []
     rows: list[dict[str, Any]] = [row for row in kept if row["model"] not in asked.models]
     with tempfile.TemporaryDirectory() as folder:
         for model, n in itertools.product(asked.models, asked.rows):

@@ -23,7 +23,7 @@ import pandas as pd
 from flyrun.ground import environment
 from flyrun.ground.page.render import View, markdown, number
 from tools.billion import peers, shards
-from tools.results.published import MEASURED, keep
+from tools.results.published import MEASURED, keep, read_kept
 
 _KEY = ["rows", "columns", "tool"]
 _ROUNDED = 10**9  # rows from where on rounding counts
@@ -217,7 +217,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=MEASURED / "billion")
     asked = parser.parse_args()
     out = asked.out.with_suffix(".csv")
-    table = pd.read_csv(out) if out.exists() else pd.DataFrame()
+    table = read_kept(out) if out.exists() else pd.DataFrame()
     with tempfile.TemporaryDirectory() as folder:
         for rows in asked.rows or [10**6, 10**7]:
             found = pd.DataFrame(measured(rows, asked.columns, asked.groups_again, asked, Path(folder)))

@@ -25,7 +25,7 @@ from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.fitting.weighted_draws import ALL_DRAWS, DRAWS
 from flyrun.ground import environment
 from flyrun.ground.page.render import View, markdown
-from tools.results.published import MEASURED, keep
+from tools.results.published import MEASURED, keep, read_kept
 
 ALL_ROWS, FEW_ROWS = (50, 200, 1_000, 10_000), (10_000, 100_000)
 #: effective draws a draw after the last round that are asked for, by N of ALL_ROWS; 0: chains may answer
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=MEASURED / "fit_efficiency")
     asked = parser.parse_args()
     out = asked.out.with_suffix(".csv")
-    kept = pd.read_csv(out).to_dict("records") if asked.only and out.exists() else []
+    kept = read_kept(out).to_dict("records") if asked.only and out.exists() else []
     found = {(row["family"], row["rows"]): row for row in kept}
     every = [(one, n) for one in names() if not family(one).by_sums for n in sorted({*ALL_ROWS, *FEW_ROWS})]
     for name, n in every:

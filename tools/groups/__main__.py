@@ -31,7 +31,7 @@ from flyrun.fitting import engine
 from flyrun.ground import environment
 from flyrun.ground.exit_codes import DONE
 from flyrun.ground.page.render import View, markdown, number
-from tools.results.published import MEASURED, keep
+from tools.results.published import MEASURED, keep, read_kept
 
 COLUMNS = 3
 _FIRST = 20_000  # rows of a fit that compiles what the others then find on disk
@@ -173,7 +173,7 @@ def main() -> int:
     if not cases:
         parser.error(f"--only: name some of {', '.join(one.name for one in CASES)}")
     out, order = asked.out.with_suffix(".csv"), [one.name for one in CASES]
-    table = pd.read_csv(out) if out.exists() else pd.DataFrame()
+    table = read_kept(out) if out.exists() else pd.DataFrame()
     with tempfile.TemporaryDirectory() as folder:
         for one in {(case.family, case.slope): case for case in cases}.values():
             measured(one._replace(rows=_FIRST, groups=200), Path(folder))

@@ -33,7 +33,7 @@ from flyrun.fitting.weighted_draws import never
 from flyrun.ground import environment
 from flyrun.ground.diagnostics import ess
 from flyrun.ground.page.render import View, markdown, number
-from tools.results.published import MEASURED, keep
+from tools.results.published import MEASURED, keep, read_kept
 
 _EFFECTIVE = 1_000
 _FIRST, _MOST = 100, 3_200  # draws of a chain, at first and at most
@@ -222,7 +222,7 @@ def main() -> int:
     if not cases:
         parser.error(f"--only: name some of {'; '.join(names)}")
     out = asked.out.with_suffix(".csv")
-    table = pd.read_csv(out) if out.exists() else pd.DataFrame()
+    table = read_kept(out) if out.exists() else pd.DataFrame()
     for case in cases:
         with tempfile.TemporaryDirectory() as folder:
             row = measured(case, Path(folder), asked.peers)

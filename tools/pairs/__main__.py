@@ -29,7 +29,7 @@ from flyrun.ground.exit_codes import DONE, UNTRUSTED
 from flyrun.ground.page.render import View, markdown, number
 from tools.pairs.reference import BY_LIKELIHOOD, CHAINS, DRAWS, stored
 from tools.pairs.tables import PAIRS, Pair
-from tools.results.published import MEASURED, keep
+from tools.results.published import MEASURED, keep, read_kept
 
 OFF, RATIO = 0.1, 0.05  # sds that a mean may be off by; how far an sd's ratio may be from 1
 _CLOSED, _WEIGHTS, _CHAINS = "closed form", "weights", "chains"
@@ -199,7 +199,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=MEASURED / "fit_pairs")
     asked = parser.parse_args()
     out = asked.out.with_suffix(".csv")
-    kept = pd.read_csv(out) if asked.only and out.exists() else pd.DataFrame()
+    kept = read_kept(out) if asked.only and out.exists() else pd.DataFrame()
     rows = {(row["table"], row["family"]): row for row in kept.to_dict("records")}
     references = stored()
     with tempfile.TemporaryDirectory() as folder:

@@ -50,7 +50,12 @@ def keep(out: Path, table: pd.DataFrame, page: Callable[[pd.DataFrame], str]) ->
     """Write a table to out, a .csv of six digits, and its page of Markdown beside it."""
     with files.writing(out):
         table.to_csv(out, index=False, float_format="%.6g")
-        out.with_suffix(".md").write_text(page(pd.read_csv(out)), "utf-8")
+        out.with_suffix(".md").write_text(page(read_kept(out)), "utf-8")
+
+
+def read_kept(out: Path) -> pd.DataFrame:
+    """A table as `keep` left it; a commit of digits alone stays a word."""
+    return pd.read_csv(out, dtype={"commit": str})
 
 
 def arm(experiment: str, name: str) -> Row:

@@ -19,7 +19,7 @@ import pandas as pd
 import flyrun
 from flyrun.families.family import family
 from tools.pairs.__main__ import OFF, RATIO, Fit, held, line_of, row_of, whole
-from tools.results.published import MEASURED, keep
+from tools.results.published import MEASURED, keep, read_kept
 from tools.truth.reference import CHAINS, DRAWS, POINTS, WEIGHTED, stored
 from tools.truth.tables import TABLES, Table
 
@@ -91,7 +91,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=MEASURED / "families")
     asked = parser.parse_args()
     out = asked.out.with_suffix(".csv")
-    known = pd.read_csv(out).to_dict("records") if out.exists() else []
+    known = read_kept(out).to_dict("records") if out.exists() else []
     rows = {(row["family"], row["table"]): row for row in known}
     references, wrong = stored(), []
     for one in TABLES:
