@@ -71,7 +71,7 @@ def _draws(name, update, sweep, bound, base=None, seed=5):
         pytest.param("logistic", "one long step", "implicit", 0.5, marks=pytest.mark.slow),
         pytest.param("logistic", "mala", "explicit", 0.5, marks=pytest.mark.slow),
         pytest.param("logistic", "random walk", "implicit", 0.0, marks=pytest.mark.slow),
-        ("student_t", "hmc", "per datum", 0.5),
+        pytest.param("student_t", "hmc", "per datum", 0.5, marks=pytest.mark.slow),
         pytest.param("student_t", "random walk", "explicit", 0.0, marks=pytest.mark.slow),
         pytest.param("softmax", "hmc", "per datum", 0.5, marks=pytest.mark.slow),
         pytest.param("softmax", "mala", "implicit", 0.0, marks=pytest.mark.slow),

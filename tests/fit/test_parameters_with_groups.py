@@ -105,7 +105,7 @@ def of_zeros():
     ("frame", "model", "name", "truth", "steps"),
     [
         (of_noise(), "gaussian", "sigma", noise, 1_500),
-        (of_zeros(), "zero_inflated_poisson", "zi", zeros, 500),
+        pytest.param(of_zeros(), "zero_inflated_poisson", "zi", zeros, 500, marks=pytest.mark.slow),
     ],
     ids=["sigma", "zi"],
 )
