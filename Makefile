@@ -208,8 +208,8 @@ results: $(VENV)/dev.stamp ## the tables of figures in README and docs from resu
 	$(VENV)/bin/python -m tools.results
 
 lint: $(VENV)/dev.stamp ## ruff and mypy
-	$(VENV)/bin/ruff check .
-	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check --no-cache .
+	$(VENV)/bin/ruff format --no-cache --check .
 	$(VENV)/bin/mypy
 
 theorems: $(VENV)/dev.stamp ## what the papers' theorems say beside what is so (3 minutes)

@@ -39,7 +39,7 @@ def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.nda
 
 
 def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """Numbers above 0, of those that there are, which a sd of the log of 150 leaves; inf where η is beyond."""
+    """Numbers above 0 where the log's sd is at most 150 or so; inf where η is beyond what a float holds."""
     with np.errstate(all="ignore"):
         log_y = np.clip(rng.normal(p[0], np.minimum(np.exp(p[1]), 1e300)), -690.0, 700.0)
         return np.exp(np.where(p[0] > 710.0, np.inf, log_y))
