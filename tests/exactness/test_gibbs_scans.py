@@ -37,6 +37,7 @@ def _sweep_matrix(kernel, graph, kind):
     return matrix
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", SCANS)
 def test_every_scan_leaves_pi_invariant(kind, monkeypatch):
     interpret(monkeypatch)

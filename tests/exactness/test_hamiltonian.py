@@ -116,6 +116,7 @@ def test_the_energy_error_of_a_step_falls_with_its_cube():
     assert 8 / 1.5 < losses[1] / losses[2] < 8 * 1.5
 
 
+@pytest.mark.thorough
 def test_queries_are_the_bright_data_of_every_gradient_and_the_proposals():
     target = firefly_target(PROBLEM, gradients=True)
     kernel = _kernel(target, step=0.2, n_steps=1)  # trajectories of exactly one gradient

@@ -61,6 +61,7 @@ def quadrature(frame, log_prior, ends):
     return mean, np.sqrt(np.average((slope - mean) ** 2, weights=weight))
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("slope", [-2.0, 0.0, 3.0])  # the mode far below the bound, at it, and above
 @pytest.mark.parametrize(
     ("prior", "log_prior", "ends"),

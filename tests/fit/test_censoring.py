@@ -131,6 +131,7 @@ def small(seen, kinds=None):
     return Posterior(censoring.censored(own), rows, CoefficientPrior(np.zeros(1), np.full(1, 2.0)))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("seen", [1, 4, 12])
 def test_answers_are_of_the_posterior_by_quadrature(seen):
     """All but one censored, most, none."""

@@ -69,6 +69,7 @@ def test_slopes_and_noise_are_told_on_the_columns_own_scales() -> None:
     assert found["cor(x by clinic)"]["q97"] < 0.0
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("formula", ["pain ~ x + (1 | clinic)", "ill ~ x + (1 | clinic)"])
 def test_chains_answer_where_weighted_draws_are_refused(
     formula: str, monkeypatch: pytest.MonkeyPatch
@@ -145,6 +146,7 @@ def test_check_names_groups_and_their_priors_and_refuses_as_a_fit_does(
     assert "leave (1 | always) out" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_terms_that_are_not_integrated_out_are_drawn_by_chains(capsys: pytest.CaptureFixture) -> None:
     """Nested groups, and slopes without correlation, of numbers above 0: rows, priors, new levels, files."""
     table = pd.read_csv("t.csv")
@@ -201,6 +203,7 @@ def test_a_budget_too_short_for_chains_ends_in_exit_3(capsys: pytest.CaptureFixt
     assert "the chains do not agree yet: R-hat of " in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_two_factors_that_cross_are_fitted_under_normal_noise(capsys: pytest.CaptureFixture) -> None:
     table = pd.read_csv("t.csv")
     code = np.arange(len(table)) % 6
@@ -247,6 +250,7 @@ def test_a_category_of_many_levels_is_offered_as_a_group(capsys: pytest.CaptureF
     assert "sd(street)" in rows("ill ~ x + (1 | street)")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("model", "part"), [("hurdle_gamma", "gamma"), ("hurdle_lognormal", "lognormal")])
 def test_effects_of_a_hurdle_are_those_of_what_is_above_0(model, part):
     """Its posterior is a product; with the zeros taken for small numbers it would not be."""

@@ -63,6 +63,7 @@ def test_a_model_of_its_own_is_the_same_as_its_link():
     assert family("logistic(logit)") is family("logistic")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("link", links.CHANCES)
 @pytest.mark.parametrize("hits", [1, 10])
 def test_answers_are_of_the_posterior_by_quadrature(link, hits):

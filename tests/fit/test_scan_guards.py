@@ -188,6 +188,7 @@ ALIKE = {
 }
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("case", ALIKE)
 def test_types_and_columns_that_change_nothing(case):
     write(Path("shards"), columns(np.random.default_rng(0)))
@@ -341,6 +342,7 @@ APART = {
 }
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("broken", [False, True])
 @pytest.mark.parametrize("case", APART)
 def test_a_scan_says_what_tells_the_classes_apart_as_one_table_does(case, broken):

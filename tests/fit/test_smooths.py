@@ -250,6 +250,7 @@ def test_curves_are_those_of_nuts(model: str) -> None:
     assert (np.abs(eta.std(axis=0) / right["sd"] - 1.0) < 0.05).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_figures")
 def test_new_rows_beyond_the_data_are_refused_or_straight() -> None:
     frame, beyond = wiggly(), pd.DataFrame({"x": [11.0, 12.0, 13.0], "z": 0.0})

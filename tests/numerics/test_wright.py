@@ -50,6 +50,7 @@ def beside_all_terms(alpha, low, high):
     return max(float(each.max()) for each in off)
 
 
+@pytest.mark.thorough(but=6)
 @pytest.mark.parametrize(("low", "high"), RANGES)
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_sums_are_those_of_all_terms(alpha, low, high):

@@ -272,6 +272,7 @@ def test_flyruns_own_are_proven(monkeypatch, tmp_path, capsys, name):
     assert main(["prove", name]) == 0, capsys.readouterr().out
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["label_noise", "softplus_counts", "known_noise"])
 def test_a_kappa_that_is_1_percent_too_small_is_seen(cache, tmp_path, name):
     """Of what was searched for, and of what an author says."""

@@ -76,6 +76,7 @@ def test_faithful_and_superposed_have_the_same_distribution():
     assert abs(looks / batch - 1.0) < 0.01
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("part", ["mean", "spread"])
 def test_negative_control_a_batch_that_is_off_by_a_tenth_has_another_law(part):
     batch = GRID.bounds.total**2

@@ -164,6 +164,7 @@ def test_rejuvenated_particles_follow_the_posterior():
     assert abs(wanted - 0.5) > 0.1
 
 
+@pytest.mark.thorough(but="earlier")
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [("totals[p, k] -= 1", "totals[p, k] -= 0"), ("earlier + n_topics", "earlier + 1 + n_topics")],
