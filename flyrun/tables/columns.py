@@ -5,8 +5,11 @@ Text is a category, unless a rule of doubts.py forbids it: one wrong cell would 
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -54,6 +57,7 @@ def scan(
             if is_nameless(name) and name not in chosen:
                 column.shifts = set()
         rows = dropped = last = 0
+        missing = Counter[str]()
         total_weight = 0.0
         for piece, lost in usable(read(text), options, what, text):
             refuse_impossible(piece, options, what)
@@ -62,7 +66,8 @@ def scan(
             beside = {role: piece[name] for role, name in options.beside.items() if is_number(piece[name])}
             copies = encode.copies({role: values.to_numpy(np.float64) for role, values in beside.items()})
             total_weight += len(piece) if copies is None else float(copies.sum())
-            rows, dropped = rows + len(piece), dropped + lost
+            rows, dropped = rows + len(piece), dropped + lost.rows
+            missing.update(lost.by_column)
             last = int(piece.index[-1]) + 1 if len(piece) else last
             zeros = piece.attrs.pop(text_table.ZEROS, ())  # pandas copies it for every column taken
             for name, column in seen.items():
@@ -123,6 +128,7 @@ def scan(
         total_weight,
         options.ones,
         log_target=options.log_target,
+        missing=dict(missing),
     )
     for name in layout.names:
         if layout.names.count(name) > 1:
@@ -140,9 +146,16 @@ def take_order(seen: Seen) -> None:
         seen.order = order
 
 
+class Lost(NamedTuple):
+    """Rows of a piece that lack a value, and how many lack that of which column."""
+
+    rows: int = 0
+    by_column: Mapping[str, int] = MappingProxyType({})
+
+
 def usable(
     pieces: Iterator[pd.DataFrame], options: Table, what: str, text: Collection[str]
-) -> Iterator[tuple[pd.DataFrame, int]]:
+) -> Iterator[tuple[pd.DataFrame, Lost]]:
     """Pieces without their rows that lack a value, and how many these were; at most options.limit rows.
 
     Where only these rows held words, as a footer or a line of units does, a text file's numbers are numbers
@@ -156,7 +169,7 @@ def usable(
         if high in piece and is_number(piece[high]):  # an end that is not known is none
             piece = piece.assign(**{high: piece[high].astype(np.float64).fillna(np.inf)})
         if left is None and _all_fine(piece):
-            yield piece, 0
+            yield piece, Lost()
             continue
         lacking = piece.isna()
         bad = lacking.any(axis=1).to_numpy()
@@ -178,7 +191,8 @@ def usable(
         if left is not None:
             piece = piece[:left]
             left -= len(piece)
-        yield piece, int(bad.sum())
+        counts = {str(name): int(count) for name, count in lacking.sum().items() if count}
+        yield piece, Lost(int(bad.sum()), counts)
         if left == 0:
             return
 
@@ -257,7 +271,7 @@ def _category(seen: Seen, remedy: str, groups: bool = True) -> Column:
             how = "make groups of them" if groups else "write the files as one and make groups of them"
             remedy = f"{remedy}, or {how}: (1 | {seen.name}) in its place"
         raise seen.error(f"holds more than {MOST_LEVELS} different values, as names of things do; {remedy}")
-    return Column(seen.name, seen.levels(), seen.text)
+    return seen.column()
 
 
 def against_references(columns: Sequence[Column], options: Table) -> None:
@@ -285,7 +299,10 @@ def against_references(columns: Sequence[Column], options: Table) -> None:
                 f"{options.say('reference')}: {reference}: {column.name} has no level {level!r}"
                 f"{did_you_mean(level, column.levels)}; it has {shown}"
             )
-        column.levels.sort(key=lambda other: other != level)
+        first = column.levels.index(level)
+        column.levels.insert(0, column.levels.pop(first))
+        if column.counts is not None:
+            column.counts.insert(0, column.counts.pop(first))
 
 
 def feature(seen: Seen, groups: bool = True) -> Column:

@@ -41,7 +41,8 @@ def in_order(levels: Iterable[str]) -> list[str]:
 class Column:
     """One column. levels: of a category, the reference first; text: whether these stand so in the file and
     are no numbers; low, high: ends of a number; mean, sd: what is taken off it and what it is divided by, of
-    one of two values the lower and the difference of the two (0 and 1 leave it be)."""
+    one of two values the lower and the difference of the two (0 and 1 leave it be); counts: rows of each
+    level, where they are known."""
 
     name: str
     levels: list[str] | None = None
@@ -50,6 +51,7 @@ class Column:
     sd: float = 1.0
     low: float = 0.0
     high: float = 0.0
+    counts: list[int] | None = None
 
     @property
     def encoded(self) -> list[str]:
@@ -64,7 +66,8 @@ class Layout:
     copies: how many rows its rows stand for; ones: the number in the column of ones.
     formula: the right side of one, whose matrix's columns are the features; sources: the columns that it
     names; state: what its functions know of the whole table; log_target: the target's log is explained.
-    parameters: by name the layout of what explains a further parameter of the target's distribution."""
+    parameters: by name the layout of what explains a further parameter of the target's distribution.
+    missing: rows that lack a value, by column, of the columns of which some do."""
 
     task: str
     target: Column
@@ -80,6 +83,7 @@ class Layout:
     state: dict[str, Any] = field(default_factory=dict)
     log_target: bool = False
     parameters: dict[str, "Layout"] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
 
     @property
     def domain(self) -> Domain:

@@ -30,7 +30,7 @@ from flyrun.tables.your_file import YourFile
 NAME = "table"
 IN_MEMORY = 64 << 20
 # Raise this when what `encode` makes of a file changes: it is part of the cache's key.
-ENCODING = 9
+ENCODING = 10
 _SETTLED_NS = 3_000_000_000
 
 

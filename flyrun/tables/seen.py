@@ -1,6 +1,7 @@
 """What a scan has seen of a column: moments of numbers, different values, extremes that stand alone."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 
 from flyrun.ground.errors import DataError
 from flyrun.tables.cells import LAST_EXACT, kind
-from flyrun.tables.layout import MOST_LEVELS, in_order, plain
+from flyrun.tables.layout import MOST_LEVELS, Column, in_order, plain
 from flyrun.tables.options import Table
 
 #: sd, and sd over mean, below which numbers cannot be computed with: squares vanish, digits end
@@ -109,7 +110,8 @@ class Seen:
     a nameless column;
     order: of a category's levels, where the file has one; some: whether the numbers are of a part of the
     rows alone; thousands: whether points may part thousands;
-    zeros: whether cells may begin with a zero; big: a whole number that a float does not tell from the next.
+    rows: of each value, while these are few; zeros: whether cells may begin with a zero; big: a whole number
+    that a float does not tell from the next.
     """
 
     name: str
@@ -124,6 +126,7 @@ class Seen:
     high: float = -math.inf
     whole: bool = True
     values: set[Any] = field(default_factory=set)
+    rows: Counter[Any] = field(default_factory=Counter)
     lone: Lone = field(default_factory=Lone)
     thousands: bool = True
     zeros: bool = False
@@ -156,7 +159,10 @@ class Seen:
         if given.dtype.kind in "iu" and self.big is None and max(high, -low) >= LAST_EXACT:
             self.big = int(given.max() if high >= -low else given.min())
         if len(self.values) <= MOST_LEVELS:
-            self.values |= {float(value) for value in np.unique(values)[: MOST_LEVELS + 1]}
+            several, counts = np.unique(values, return_counts=True)
+            some = slice(MOST_LEVELS + 1)
+            self.rows.update(dict(zip(several[some].tolist(), counts[some].tolist(), strict=True)))
+            self.values |= self.rows.keys()
 
     def add_text(self, values: pd.Series, decimal: str) -> None:
         """Take text."""
@@ -173,6 +179,7 @@ class Seen:
             self.stray = values.index[at], values.iloc[at]
         if len(self.values) <= MOST_LEVELS:
             self.values |= set(kinds)
+            self.rows.update(dict(zip(counts.index, counts.tolist(), strict=True)))
 
     def follow(self, values: pd.Series, numbers: bool) -> None:
         """Compare numbers with their rows' own, where this is asked for."""
@@ -193,6 +200,13 @@ class Seen:
         if self.order:
             return [value for value in self.order if value in self.values]
         return in_order(self.values)
+
+    def column(self) -> Column:
+        """It as a category, with the rows of each level."""
+        levels, by_level = self.levels(), {str(value): rows for value, rows in self.rows.items()}
+        if not self.text:
+            by_level = {plain(value): rows for value, rows in self.rows.items()}
+        return Column(self.name, levels, self.text, counts=[by_level.get(level, 0) for level in levels])
 
     @property
     def role(self) -> str:

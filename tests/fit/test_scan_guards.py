@@ -376,8 +376,8 @@ def test_a_folder_of_data_that_has_a_fits_name_is_not_taken_for_it(capsys):
     runs = {place: place, one: "b"}
     fits = {data: flyrun.fit(data, FORMULA, model="poisson", name=run) for data, run in runs.items()}
     assert flyrun.load(place).summary().equals(fits[place].summary())
-    assert main(["compare", place, "b"]) == 2  # rows of a scan are not read again
-    assert "was fitted by a scan of shards, whose rows are not read again" in capsys.readouterr().err
+    assert main(["compare", place, "b"]) == 0  # what changed, as rows of a scan are not read again
+    assert "sds are of independent fits" in capsys.readouterr().out
     for file, said in ((place, "is a folder"), ("s3://bucket/new.parquet", "is an address")):
         assert main(["predict", "b", file]) == 2
         assert f"{said}; name one file of this machine at a time" in capsys.readouterr().err

@@ -28,7 +28,7 @@ def found(folder):
     shards = table_files.find(str(write(folder / "shards", columns | {"kind": kinds, "y": kinds}, group=50)))
     names, groups = ("dose", "age", "kind"), [[block] for block in shards.blocks]
     words = text_levels.tree(in_turn(TextLook(("kind",)), groups, ""))
-    levels = (("kind", words.of("kind")),)
+    levels = (("kind", tuple(words.of("kind"))),)
     made = terms.find([TEXT], shards, names, levels, groups, in_turn, 0)
     return pd.DataFrame(columns | {"kind": kinds}), made.each[0]
 

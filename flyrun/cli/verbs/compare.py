@@ -12,22 +12,21 @@ from flyrun.ground.errors import ConfigError
 from flyrun.ground.run_files import RUN, read_run
 from flyrun.ground.schema import listing
 
-_VERDICTS = {verdict.replace(" ", "_"): verdict for verdict in VERDICTS}
+MOVED = "moved"  # of two fits' coefficients
+_VERDICTS = {verdict.replace(" ", "_"): verdict for verdict in VERDICTS} | {MOVED: MOVED}
 
 
 def run(given: argparse.Namespace) -> int:
     """Print what differs between runs, tables, commits or arms; 1 where a verdict is as --fail-on says.
 
-    Of two fits print how well each foretells rows, and the difference.
+    Of two fits of the same rows print how well each foretells these, and the difference; of others what
+    changed.
     """
     _refuse_both(given)
     if fits := _fits(given):
-        from flyrun.fitting.loo import compare as compare_fits  # late: NumPy
-
-        lines = compare_fits(fits[0], fits[1], given.by)
-        for name, line in zip((given.a, given.b, ""), lines, strict=True):
-            print(f"{name}: {line}" if name else line)
-        return 0
+        return _of_fits(given, *fits)
+    if given.fail_on and MOVED in given.fail_on:
+        raise ConfigError(f"compare: --fail-on {MOVED} is for two fits; name two, or another verdict")
     if given.by is not None:
         raise ConfigError("compare: --by is for two fits; name two, or drop --by")
     from flyrun.experiments.compare.compare import compare  # late
@@ -52,6 +51,45 @@ def run(given: argparse.Namespace) -> int:
         return verdicts((first, read(given.b, given.results_dir)))
     arms = given.arms or []
     return verdicts((first, first))
+
+
+def _of_fits(given: argparse.Namespace, a: Path, b: Path) -> int:
+    """Print what two fits say of each other; 1 where coefficients moved and --fail-on asks for that."""
+    from flyrun.fitting import changes  # late: NumPy
+
+    if given.fail_on and given.fail_on != {MOVED}:
+        raise ConfigError(f"compare: --fail-on of two fits is {MOVED} alone; write --fail-on {MOVED}")
+    if not changes.of_other_rows(a, b):
+        for name in ("out", "fail_on"):
+            if getattr(given, name):
+                raise ConfigError(
+                    f"compare: --{name.replace('_', '-')} is for runs, and for fits of other rows; both "
+                    "fits are of one file: leave it out"
+                )
+        from flyrun.fitting.loo import compare as compare_fits  # late: as above
+
+        for name, line in zip((given.a, given.b, ""), compare_fits(a, b, given.by), strict=True):
+            print(f"{name}: {line}" if name else line)
+        return 0
+    if given.by is not None:
+        raise ConfigError("compare: --by leaves out rows of one file, and these fits are of others; drop it")
+    from flyrun.ground.page import document, render  # late: as above
+
+    document.refuse_ending(given.out, (".md", ".html", ".csv", ".json"))
+    differ, console = changes.of(a, b, given.level), render.screen()
+    views = differ.views(given.all)
+    lines = [f"{side}: {place}" for side, place in zip("AB", differ.sides, strict=True)]
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    render.print_views(console, views)
+    for note in differ.notes:
+        console.print(f"! {note}", soft_wrap=True)
+    if given.out is not None:
+        command = shlex.join(["flyrun", "compare", *given.words])
+        page = document.of_comparison(lines, views, [], differ.notes, command, {})
+        document.save(given.out, page, {".csv": differ.csv(), ".json": differ.json()})
+        console.print(f"wrote {given.out}", soft_wrap=True)
+    return int(bool(given.fail_on) and differ.moved)
 
 
 def _refuse_both(given: argparse.Namespace) -> None:
@@ -121,13 +159,18 @@ VERB = Verb(
 
     A side is a run (name or folder); a table (table.csv, table.json, a folder with one, or a name in
     results/measured); a commit, for all tables in results/measured as of then, or COMMIT:NAME for one of
-    them; two fits, of which it says how well each foretells rows left out; or several runs of the same, as
-    in a,again, whose spread tells how seconds vary.""",
+    them; two fits; or several runs of the same, as in a,again, whose spread tells how seconds vary.
+
+    Of two fits of one file it says how well each foretells rows left out. Of two of other rows, as of last
+    month and of this one, or of scans, it says which coefficients moved, by how many posterior sds of the
+    difference, and what changed in the data: rows, levels, ranges, shares. --fail-on moved and --out FILE,
+    .json too, are for a job that runs every month.""",
     examples=(
         "flyrun compare mnist_logreg small_q --fail-on worse",
         "flyrun compare HEAD~1 HEAD --out changes.md",
         "flyrun compare mnist_logreg --arms untuned,map_tuned",
         "flyrun compare mnist_logreg --against HEAD~1 --out two_versions.html",
+        "flyrun compare claims_may claims_june --fail-on moved --out moved.json",
     ),
 )
 what = "a run, a table, a commit, or runs of the same, as below"

@@ -19,13 +19,13 @@ from flyrun.experiments.compare.differences import (
 )
 from flyrun.experiments.compare.sides import Arm, Side
 from flyrun.experiments.report.arms import BASELINE
-from flyrun.ground import files
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.page import document, render, words
-from flyrun.ground.page.render import NOTHING, View, escape_markdown, markdown, number, plus_minus
+from flyrun.ground.page.render import NOTHING, View, number, plus_minus
 from flyrun.ground.schema import did_you_mean, listing
 
 _UNCHANGED = ("same", "identical")
+_ENDINGS = (".md", ".html", ".csv")
 
 
 def compare(
@@ -46,8 +46,7 @@ def compare(
     Raises ConfigError where they have no arm of the same data in common, StoreError where the file cannot be
     written.
     """
-    if out is not None and out.suffix not in (".md", ".html", ".csv"):
-        raise ConfigError(f"out={out}: must end in .md, .html or .csv")
+    document.refuse_ending(out, _ENDINGS)
     pairs = _pairs(*sides) if arms is None else _pairs_of_arms(sides[0], arms)
     differences = judged([row for pair in pairs for row in of_arms(sides, pair, margin)], level)
     if not differences:
@@ -70,11 +69,8 @@ def compare(
     for text in remarks:
         console.print(f"! {text}", soft_wrap=True, markup=False)
     if out is not None:
-        with files.writing(f"out={out}", "name another file"):
-            files.make_folder(out.parent)
-            texts = {".csv": _csv(differences), ".md": _markdown(lines, views, remarks)}
-            texts[".html"] = _html(sides, lines, views, remarks, command)
-            files.write_text(out, texts[out.suffix])
+        parts = lines, views, remarks[:2], remarks[2:], command, _environment(sides)
+        document.save(out, document.of_comparison(*parts), {".csv": _csv(differences)})
         console.print(f"wrote {out}", soft_wrap=True, markup=False)
     return differences
 
@@ -214,25 +210,13 @@ def _view(differences: list[Difference], several: bool) -> View:
     )
 
 
-def _markdown(lines: list[str], views: list[View], remarks: list[str]) -> str:
-    listed, trusted = ([f"- {escape_markdown(text)}" for text in texts] for texts in (lines, remarks))
-    return "\n".join([*listed, "", *map(markdown, views), *trusted, ""])
-
-
-def _html(
-    sides: tuple[Side, Side], lines: list[str], views: list[View], remarks: list[str], command: str
-) -> str:
-    """The comparison as one page that needs no other file."""
+def _environment(sides: tuple[Side, Side]) -> dict[str, str]:
+    """Where both sides' numbers came about."""
     a, b = (side.origin for side in sides)
-    environment = {
+    return {
         key: a[key] if a.get(key) == b.get(key) else f"A {a.get(key, NOTHING)}; B {b.get(key, NOTHING)}"
         for key in {**a, **b}
     }
-    parts = {"lead": lines, "caveats": remarks[2:], "views": views, "legend": remarks[:2], "figures": {}}
-    title = "What differs between A and B"
-    return document.as_html(
-        document.Document(title, command=command, environment=environment, footer="", **parts)  # type: ignore[arg-type]
-    )
 
 
 def _csv(differences: list[Difference]) -> str:

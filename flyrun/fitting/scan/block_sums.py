@@ -72,11 +72,12 @@ class Sums(NamedTuple):
     kappa: Σ of the remainders' sizes. x, square: Σ of features and of their squares, (D,); other: whether a
     column taken for one of two values has others. y: Σ of targets and of their squares. successes: of 0-1
     targets. ends: as of identified.empty_in_sums. travelled: in parts, which are never joined: they may be
-    most of what the command holds.
+    most of what the command holds. lacking: rows that lack the value of each column that is read, (C,).
     """
 
     rows: int
     dropped: int
+    lacking: np.ndarray
     copies: float
     slope: np.ndarray
     curvature: np.ndarray
@@ -164,8 +165,8 @@ class SumLook(Look):
         ends = at_ends.none()
         key = [self.seed, 1 + self.centre.stage, block.number, part.number]
         rng = np.random.default_rng(key if part.number else key[:3])
-        picked = []
-        for x, y, beside, _, sum_x, lost in self.encoding.batches(block, part):
+        picked, lacking = [], np.zeros(len(self.names), np.int64)
+        for x, y, beside, _, sum_x, lost, missing in self.encoding.batches(block, part):
             rows = sites.form.bare(y, beside)
             a, curvatures, left = sites.of(x, rows)
             index, count, intensity, core = self._pick(left, rng)
@@ -190,14 +191,14 @@ class SumLook(Look):
             of_two = x[two]
             other[two] |= _other(of_two)
             ends += at_ends.of(of_two, y, self.encoding.trials(beside), each)
-            n, dropped = n + len(y), dropped + lost
+            n, dropped, lacking = n + len(y), dropped + lost, lacking + missing
         shapes = [(0, len(self.encoding.mean)), (0,), (0, len(self.encoding.parts)), (0,), (0,)]
         shapes += [(0, sites.predictors), (0, len(sites.pairs))]
         columns = zip(*picked, strict=True) if picked else ([np.empty(shape)] for shape in shapes)
         kept = [_packed(np.concatenate(pieces), kinds) for pieces, kinds in zip(columns, _KINDS, strict=True)]
         kept.append(np.full(len(kept[0]), self.centre.stage, np.int8))
         sums = (slope, curvature, kappa, total, square, other, y_sums, ends)
-        return Sums(n, dropped, copies, *sums, (Travelled(*kept),))
+        return Sums(n, dropped, lacking, copies, *sums, (Travelled(*kept),))
 
     def _pick(self, size: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         """Rows that travel: which, K and Λ of each; and which are the core, (n,)."""
@@ -301,6 +302,7 @@ class Products(NamedTuple):
 
     rows: int
     dropped: int
+    lacking: np.ndarray
     copies: float
     gram: np.ndarray
     other: np.ndarray
@@ -336,11 +338,12 @@ class GramLook(Look):
         size = len(self.encoding.mean) + self.encoding.ones + 1
         gram, other = np.zeros((size, size)), np.zeros(size - 1, bool)
         two, n, dropped, copies = np.flatnonzero(self.encoding.two), 0, 0, 0.0
-        for x, y, beside, _, _, lost in self.encoding.batches(block, part):
+        lacking = np.zeros(len(self.names), np.int64)
+        for x, y, beside, _, _, lost, missing in self.encoding.batches(block, part):
             both = np.concatenate([x, y[None]], dtype=np.float64)
             each = self.encoding.copies(beside)
             gram += both @ both.T if each is None else (both * each) @ both.T
             copies += len(y) if each is None else float(each.sum())
             other[two] |= _other(x[two])
-            n, dropped = n + len(y), dropped + lost
-        return Products(n, dropped, copies, gram, other)
+            n, dropped, lacking = n + len(y), dropped + lost, lacking + missing
+        return Products(n, dropped, lacking, copies, gram, other)

@@ -32,10 +32,15 @@ def row_of(block: Block, place: np.ndarray) -> Where:
     return lambda k: f"{block}, row {place[k]}"
 
 
-def complete(names: Sequence[str], columns: Sequence[np.ndarray], where: Where, missing: str) -> np.ndarray:
-    """Which rows of columns (n,) lack no value, (n,). DataError for what is no number, or where none may."""
-    kept = np.ones(len(columns[0]), bool)
-    for name, values in zip(names, columns, strict=True):
+def complete(
+    names: Sequence[str], columns: Sequence[np.ndarray], where: Where, missing: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows of C columns (n,) lack no value, (n,), and how many lack each column's, (C,).
+
+    DataError for what is no number, or where none may be missing.
+    """
+    kept, lacking = np.ones(len(columns[0]), bool), np.zeros(len(columns), np.int64)
+    for c, (name, values) in enumerate(zip(names, columns, strict=True)):
         if len(far := np.flatnonzero(np.abs(values.astype(np.float64, copy=False)) > LARGEST)):
             value = values[far[0]]
             held = (
@@ -49,7 +54,8 @@ def complete(names: Sequence[str], columns: Sequence[np.ndarray], where: Where, 
                 "out, and count, such rows with --missing drop"
             )
         kept &= there
-    return kept
+        lacking[c] = len(there) - np.count_nonzero(there)
+    return kept, lacking
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,26 +192,31 @@ class Encoding:
             x[:d] *= scale
             total = x @ np.ones(len(y), np.float32)  # BLAS takes a third of the time that np.sum does
             beside = np.array([other[rows] for other in others], np.float64).reshape(len(others), len(y))
+            lacking = np.zeros(len(part.columns), np.int64)
             if not (np.isfinite(total).all() and np.isfinite(y.sum() + beside.sum())):
-                kept = self._complete(part, rows, x, row_of(block, place))
+                kept, lacking = self._complete(part, rows, x, row_of(block, place))
                 x, y, place = np.ascontiguousarray(x[:, kept]), y[kept], place[kept]
                 beside, total = beside[:, kept], x.sum(axis=1)
             dropped = min(BATCH, len(target) - first) - len(y)
             where = row_of(block, place)
             beside = self.others(beside, where)
-            yield Batch(x, self.targets(y, where, beside), beside, place, total, dropped)
+            yield Batch(x, self.targets(y, where, beside), beside, place, total, dropped, lacking)
 
-    def _complete(self, part: Part, rows: slice, x: np.ndarray, where: Where) -> np.ndarray:
-        """Which of these rows lack no value, (n,). x: (D, n), what they become. Errors: as of `complete`."""
-        kept = complete(self.all_columns, [column[rows] for column in part.columns], where, self.missing)
+    def _complete(
+        self, part: Part, rows: slice, x: np.ndarray, where: Where
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `complete`, of rows that become x, (D, n)."""
+        kept, lacking = complete(
+            self.all_columns, [column[rows] for column in part.columns], where, self.missing
+        )
         far = ~np.isfinite(x[: len(self.mean)]) & kept
         if self.terms is not None:
-            return kept & ~far.any(axis=0)
+            return kept & ~far.any(axis=0), lacking
         if far.any():
             d, k = np.argwhere(far)[0]
             name = [column.name for column in self.features for _ in column.encoded][d]
             raise DataError(f"{where(int(k))}, column {name} lies too far from all others; mend it")
-        return kept
+        return kept, lacking
 
     def _centring(self, columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Columns that float32 centres, (D,): it loses digits of what is far from 0. And (D, 1) each, what is
@@ -279,7 +290,7 @@ def scaled(columns: Sequence[Column], mean: np.ndarray, sd: np.ndarray, two: np.
 
 class Batch(NamedTuple):
     """Some rows. x: (D, n), column by column; y: (n,); beside: (B, n); place: (n,), numbers in the row group;
-    total: Σ of x, (D,); dropped: rows left out.
+    total: Σ of x, (D,); dropped: rows left out; lacking: how many lack each column's value, (C,).
     """
 
     x: np.ndarray
@@ -288,6 +299,7 @@ class Batch(NamedTuple):
     place: np.ndarray
     total: np.ndarray
     dropped: int
+    lacking: np.ndarray
 
 
 class Form(NamedTuple):

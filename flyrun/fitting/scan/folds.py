@@ -63,7 +63,7 @@ class HeldOutLook(Look):
         post = self.encoding.blank(self.model)
         form = self.encoding.form(post.family)
         held_out = HeldOut(0, 0, 0.0, 0.0, 0.0)
-        for x, y, beside, _, _, lost in self.encoding.batches(block, part):
+        for x, y, beside, _, _, lost, _ in self.encoding.batches(block, part):
             rows = form.bare(y, beside)
             p = predictors(post, form, self.draws, x)
             p[: post.linear] = [eta + rows.offset for eta in p[: post.linear]]

@@ -62,12 +62,12 @@ class LevelScans:
             )
         if len(names) < 2:
             raise ConfigError(f"--by {quoted(self.by)}: has one value alone in all rows; leave it out")
-        self.texts = tuple((name, text_levels.Texts(held.column, held.value).of(name)) for name in texts)
-        self.texts = tuple((name, tuple(dict.fromkeys(values))) for name, values in self.texts)
+        in_all = text_levels.Texts(*held[1:])
+        self.texts = tuple((name, tuple(in_all.of(name))) for name in texts)
         self.names, self.levels = tuple(names), dict[str, OneLevel]()
         for k, name in enumerate(names):
             rows, given = held.level == name, f"{shards.given}, {self.by}={name}"
-            values = text_levels.Texts(held.column[rows], held.value[rows])
+            values = text_levels.Texts(held.column[rows], held.value[rows], held.rows[rows])
             level_scan = scan(seed + 1 + k, Own(counts[name], given, len(names)))
             level = self.levels[name] = OneLevel(k, counts[name], level_scan)
             try:

@@ -36,7 +36,7 @@ from flyrun.ground.errors import ConfigError, FlyrunError, factoring
 from flyrun.ground.executor import Dask
 from flyrun.ground.progress import JsonLines
 from flyrun.ground.schema import build, schema
-from flyrun.tables.layout import MOST_LEVELS, Column
+from flyrun.tables.layout import MOST_LEVELS, Column, Layout
 from flyrun.tables.options import ROLES
 from flyrun.tables.order import refuse_unfitted
 
@@ -104,13 +104,9 @@ def look(request: Request) -> list[str]:
         model = scan.model(encoding, model_family)
         posterior = model.posterior(pilot_rows.rows_of(pilot, encoding, model.form, shards.blocks))
     layout = encoding.layout
-    layout.sources = layout.sources or layout.features
-    for column in (*layout.columns, layout.target, *layout.beside.values()):
-        if (ends := shards.ends.get(column.name)) is not None:
-            column.low, column.high = float(ends.low), float(ends.high)
     return [
         f"{request.file}: {said.size(shards, columns)}",
-        *lines.taken(layout),
+        *lines.taken(_described(replace(layout, sources=layout.sources or layout.features), shards)),
         *priors.lines(question.table_of_priors(request, layout, posterior)),
         f"for {model_family.name}; sds are by {len(pilot.y):,} rows of a pilot; --check fits nothing",
     ]
@@ -197,7 +193,8 @@ def _answered(
     request: Request, shards: table_files.Shards, table: TypedTable, fitted: Found, counts: dict[str, Any]
 ) -> Answer:
     """The answer of what a scan found. counts: as of `said.counts`."""
-    layout = replace(fitted.layout, row_numbers=table_files.left_out(shards, table))
+    layout = _described(fitted.layout, shards, fitted)
+    layout = replace(layout, row_numbers=table_files.left_out(shards, table))
     about = [
         *said.lines(request, shards, fitted),
         *lines.left_out(layout),
@@ -214,18 +211,30 @@ def _answered(
         apart = tree(fitted.apart)
         columns = identified.separating_ends(apart.low, apart.high)
         empty = identified.apart_lines(table, layout, columns, not apart.wrong) or empty
-    caveats = [*weighted.caveats, *empty, *_lone(shards, fitted)]
+    caveats = [*weighted.caveats, *empty, *_lone(shards, layout, fitted)]
     return replace(weighted, how=said.how(fitted), scan=counts, caveats=caveats)
 
 
-def _lone(shards: table_files.Shards, fitted: Found) -> list[str]:
-    """As of `lone_rows`, by the ends of columns that files say."""
+def _described(layout: Layout, shards: table_files.Shards, fitted: Found | None = None) -> Layout:
+    """A layout with the ends of columns that files say, and the rows of levels that a scan counted."""
 
-    def ended(column: Column) -> Column:
-        ends = shards.ends.get(column.name)
-        return column if ends is None else replace(column, low=float(ends.low), high=float(ends.high))
+    def of(column: Column) -> Column:
+        ends, counts = shards.ends.get(column.name), column.counts
+        if fitted is not None and column.levels and (rows := fitted.texts.of(column.name)):
+            counts = [rows.get(level, 0) for level in column.levels]
+        elif fitted is not None and column is layout.target and len(fitted.counts) == 2:
+            counts = [round(rows) for rows in fitted.counts.values()]
+        if ends is None or column.levels:
+            return replace(column, counts=counts)
+        return replace(column, low=float(ends.low), high=float(ends.high))
 
-    layout = replace(fitted.layout, features=[*map(ended, fitted.layout.features)])
+    features, sources = ([*map(of, columns)] for columns in (layout.features, layout.sources))
+    beside = {role: of(column) for role, column in layout.beside.items()}
+    return replace(layout, features=features, sources=sources, beside=beside, target=of(layout.target))
+
+
+def _lone(shards: table_files.Shards, layout: Layout, fitted: Found) -> list[str]:
+    """As of `lone_rows`."""
     if (ends := shards.ends.get(layout.target.name)) is None:
         return []
     low_high = float(ends.low), float(ends.high)

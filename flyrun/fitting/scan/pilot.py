@@ -61,6 +61,7 @@ class Table:
         self.columns, self.target = tuple(columns), request.target
         self.read = self.columns
         self.terms: terms.Matrices | None = None
+        self.texts = text_levels.Texts.of_rows({})
         self.beside = self.table.beside
         categories = text_levels.named(shards, (*self.read, self.target))
         self.by_folder = {name for name, _ in shards.files[0].named} & {*categories}
@@ -74,7 +75,7 @@ class Table:
     def pilot(self) -> Sample:
         """Rows of some row groups, in which every class of a target of classes is met often enough."""
         texts = text_levels.named(self.shards, (*self.read, self.target))
-        self.levels = text_levels.find(self.shards, texts, self.table, self.groups, self.mapper)
+        self.levels, self.texts = text_levels.find(self.shards, texts, self.table, self.groups, self.mapper)
         read = {*texts} - {name for name, _ in self.shards.files[0].named}
         self.rows_read += self.shards.rows * len(read) // len(self.shards.kinds)
         n = len(self.blocks)

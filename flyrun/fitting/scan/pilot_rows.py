@@ -101,7 +101,7 @@ class RowsLook(_Read):
         """Of some rows of a row group; DataError for a value that is missing, or infinite."""
         *columns, target = part.columns
         x, y = np.column_stack(columns).astype(np.float64), target.astype(np.float64)
-        kept = complete(self.names, [*x.T, y], row_of(block, part.place), self.missing)
+        kept, _ = complete(self.names, [*x.T, y], row_of(block, part.place), self.missing)
         at = np.column_stack([np.full(len(y), block.number), part.place])[kept]
         x = x[kept]
         return _sample(x, len(self.columns), y[kept], np.ones(len(x)), len(y), x[:, :0], at)

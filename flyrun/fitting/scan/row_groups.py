@@ -43,10 +43,13 @@ def tree(parts: list[Any]) -> Any:
     return parts[0]
 
 
-def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """The values of columns of categories in a row group, as text."""
-    each = zip(columns, coded(block, columns), strict=True)
-    return {name: [texts[k] for k in np.unique(codes) if k >= 0] for name, (texts, codes) in each}
+def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, dict[str, int]]:
+    """The values of columns of categories in a row group, as text, and the rows of each."""
+    by_name = {}
+    for name, (texts, codes) in zip(columns, coded(block, columns), strict=True):
+        rows = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
+        by_name[name] = {text: count for text, count in zip(texts, rows, strict=True) if count}
+    return by_name
 
 
 def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.ndarray]]:

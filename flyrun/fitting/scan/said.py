@@ -1,5 +1,6 @@
 """What a scan says: what was read and is fitted, what moved and travelled, what certifies the draws."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,15 @@ def in_bytes(number: float) -> str:
 
 def counts(shards: table_files.Shards, fitted: Found, mapper: mappers.Mapper, pilot: int) -> dict[str, Any]:
     """What was read and moved, for fit.json. seconds: of CPUs, for looks alone; bytes: of the files."""
+    rows_of = Counter[table_files.File]()
+    for block in shards.blocks:
+        rows_of[block.file] += block.rows
     draws, whole = fitted.answer, tree(list(fitted.foretold)) if fitted.foretold else None
     return {
-        "files": [{"path": file.path, "bytes": file.size, "footer": file.footer} for file in shards.files],
+        "files": [
+            {"path": file.path, "bytes": file.size, "footer": file.footer, "rows": rows_of.get(file, 0)}
+            for file in shards.files
+        ],
         "rows": shards.rows,
         "rows_read": fitted.rows_read,
         "bytes": shards.size,

@@ -26,6 +26,7 @@ from flyrun.fitting.scan.row_weights import Model
 from flyrun.fitting.scan.rows_to_come import LEAST_DRAWS, rows_to_come
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.scan.stage_ranges import Stage, stages_of
+from flyrun.fitting.scan.text_levels import Texts
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
 from flyrun.ground.threads import one_blas_thread
@@ -46,7 +47,7 @@ class Found:
     """What a scan found. rows_read: of all looks; moved: sds by which each stage moved the centre; encoding:
     by means and sds of all rows. without: the same of all rows but each fold's; foretold: of each fold's;
     ends: as of Sums; apart: parts of what tells classes apart, where something may; target: its mean and
-    variance.
+    variance; texts: rows of levels.
     """
 
     layout: Layout
@@ -62,6 +63,7 @@ class Found:
     ends: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)))
     apart: list[classes_apart.Apart] = field(default_factory=list)
     target: tuple[float, float] = (0.0, 0.0)
+    texts: Texts = field(default_factory=lambda: Texts.of_rows({}))
 
 
 class Scan(Table):
@@ -301,7 +303,7 @@ class Scan(Table):
             look = folds.HeldOutLook(fitted.encoding, family.name, draws)
             fitted.foretold.append(tree((yield look, fold, f"fold {k + 1} of {len(self.folds)}")))
             self.rows_read += fitted.foretold[-1].rows + fitted.foretold[-1].dropped
-        fitted.rows_read, fitted.target = self.rows_read, self.of_target
+        fitted.rows_read, fitted.target, fitted.texts = self.rows_read, self.of_target, self.texts
         return fitted
 
     def whole(self, task: str, family: Family, stages: Sequence[Stage]) -> Steps:
@@ -323,8 +325,8 @@ class Scan(Table):
         none = np.zeros(x.shape[1], bool)
         sums = (x.T @ each, (x * x).T @ each, none, np.array([y @ each, (y * y) @ each]))
         ends = AtEnds(encoding).of(x.T[np.flatnonzero(encoding.two)], y, rows.trials, each)
-        lost = sample.read - len(y)
-        whole = Sums(len(y), lost, float(each.sum()), none, none, 0.0, *sums, ends, ())
+        lost, none_lacks = sample.read - len(y), np.zeros(len(encoding.all_columns), np.int64)
+        whole = Sums(len(y), lost, none_lacks, float(each.sum()), none, none, 0.0, *sums, ends, ())
         layout, _, exact = self._exact(family, encoding, whole)
         model = self.model(exact, family)
         rows = pilot_rows.rows_of(sample, exact, model.form, self.shards.blocks)
@@ -378,6 +380,11 @@ class Scan(Table):
             rows=whole.rows,
             dropped=whole.dropped,
             copies=n,
+            missing={
+                name: int(rows)
+                for name, rows in zip(encoding.all_columns, whole.lacking, strict=True)
+                if rows
+            },
         )
         return layout, (ratio, away, target), replace(encoding, layout=layout, two=two)
 

@@ -15,19 +15,34 @@ from flyrun.tables.layout import MOST_LEVELS, Column
 
 
 class Texts(NamedTuple):
-    """Values of columns of text: (m,) names of columns and (m,) values, each pair once and in order."""
+    """Values of columns of text: (m,) names of columns and (m,) values, each pair once, in order; (m,) rows."""
 
     column: np.ndarray
     value: np.ndarray
+    rows: np.ndarray
 
     def plus(self, other: "Texts") -> "Texts":
         """Of both."""
-        both = np.concatenate([np.stack(self, axis=1), np.stack(other, axis=1)])
-        return Texts(*np.unique(both, axis=0).T)
+        rows = self.by_value()
+        for key, count in other.by_value().items():
+            rows[key] = rows.get(key, 0) + count
+        return Texts.of_rows(rows)
 
-    def of(self, name: str) -> tuple[str, ...]:
-        """A column's values."""
-        return tuple(self.value[self.column == name].tolist())
+    def by_value(self) -> dict[tuple[str, str], int]:
+        """Rows by column and value."""
+        keys = zip(self.column.tolist(), self.value.tolist(), strict=True)
+        return dict(zip(keys, self.rows.tolist(), strict=True))
+
+    @staticmethod
+    def of_rows(rows: dict[tuple[str, str], int]) -> "Texts":
+        """Undo `by_value`."""
+        columns, values = zip(*sorted(rows), strict=True) if rows else ((), ())
+        counts = [rows[key] for key in sorted(rows)]
+        return Texts(np.array(columns, str), np.array(values, str), np.array(counts, np.int64))
+
+    def of(self, name: str) -> dict[str, int]:
+        """A column's values, and the rows of each."""
+        return {value: rows for (column, value), rows in self.by_value().items() if column == name}
 
 
 @dataclass(frozen=True)
@@ -39,8 +54,8 @@ class TextLook:
     def __call__(self, block: Block) -> Texts:
         """All of them, or more than a category may have."""
         texts = levels_of(block, self.columns)
-        pairs = sorted((name, value) for name, values in texts.items() for value in values[: MOST_LEVELS + 1])
-        return Texts(*np.array(pairs, dtype=str).reshape(len(pairs), 2).T)
+        pairs = ((name, pair) for name, rows in texts.items() for pair in [*rows.items()][: MOST_LEVELS + 1])
+        return Texts.of_rows({(name, value): count for name, (value, count) in pairs})
 
 
 def named(shards: Shards, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -59,16 +74,16 @@ def find(
     options: TypedTable,
     groups: list[list[Block]],
     mapper: Callable[..., list[Any]],
-) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Levels of columns of text, references first, others in order.
+) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], Texts]:
+    """Levels of columns of text, references first, others in order; and the rows of each.
 
     Raises DataError for a column of one level, or of too many, and for a reference that there is not.
     """
     refuse_references(shards, names, options)
     if not names:
-        return ()
+        return (), Texts.of_rows({})
     texts = tree(mapper(TextLook(names), groups, "levels of text"))
-    return ordered(texts, names, options, shards.given, shards.rows)
+    return ordered(texts, names, options, shards.given, shards.rows), texts
 
 
 def refuse_references(shards: Shards, names: tuple[str, ...], options: TypedTable) -> None:

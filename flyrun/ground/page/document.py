@@ -4,7 +4,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,12 @@ from rich.console import Console
 from rich.text import Text
 
 from flyrun.ground import files
+from flyrun.ground.errors import ConfigError
 from flyrun.ground.page import render, words
 from flyrun.ground.page.colours import BLACK, BLUE
 from flyrun.ground.page.figures import INK
-from flyrun.ground.page.render import View
+from flyrun.ground.page.render import View, escape_markdown
+from flyrun.ground.schema import listing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,6 +127,37 @@ def write(
     for name, content in texts.items():
         files.write_text(folder / name, content)
     return [folder / name for name in texts]
+
+
+def of_comparison(
+    lines: list[str],
+    views: list[View],
+    legend: list[str],
+    caveats: list[str],
+    command: str,
+    environment: dict[str, str],
+) -> Document:
+    """What differs between two sides, as a page. lines: which these are."""
+    about = {"lead": lines, "caveats": caveats, "views": views, "legend": legend, "command": command}
+    title = "What differs between A and B"
+    return Document(title, figures={}, environment=environment, footer="", **about)  # type: ignore[arg-type]
+
+
+def refuse_ending(out: Path | None, endings: Sequence[str]) -> None:
+    """ConfigError for a file of another ending, before anything is computed."""
+    if out is not None and out.suffix not in endings:
+        raise ConfigError(f"out={out}: must end in {listing(endings, 'or')}")
+
+
+def save(out: Path, text: Document, others: Mapping[str, str]) -> None:
+    """Write a comparison to a file: .md, .html, or what others have by ending. StoreError where it cannot."""
+    listed = [f"- {escape_markdown(line)}" for line in (*text.lead, *text.legend, *text.caveats)]
+    first = len(text.lead)
+    short = "\n".join([*listed[:first], "", *map(render.markdown, text.views), *listed[first:], ""])
+    with files.writing(f"out={out}", "name another file"):
+        files.make_folder(out.parent)
+        texts = {".md": short, ".html": as_html(text) if out.suffix == ".html" else "", **others}
+        files.write_text(out, texts[out.suffix])
 
 
 def as_json(
