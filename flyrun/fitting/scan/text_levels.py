@@ -15,7 +15,7 @@ from flyrun.tables.layout import MOST_LEVELS, Column
 
 
 class Texts(NamedTuple):
-    """Values of columns of text: (m,) names of columns and (m,) values, each pair once, in order; (m,) rows."""
+    """Values of columns of text: (m,) names of columns, (m,) values, each pair once, in order; (m,) rows."""
 
     column: np.ndarray
     value: np.ndarray
