@@ -1,6 +1,6 @@
 """Whether any answer of `flyrun fit` that is not marked is wrong: random tables against tempered particles.
 
-    python -m tools.certificate.fresh [--tables 300] [--seed 1] [--only FAMILY,…] [--out FILE]
+    python -m tools.certificate.fresh [--tables 300] [--first 0] [--seed 1] [--only FAMILY,…] [--out FILE]
 
 A tenth of the tables have a column of which few rows tell, and these disagree. Each goes through the engine
 of `flyrun fit`, fallback and checks included, to its draws of even weight. References come from the prior
@@ -160,12 +160,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tables", type=int, default=300)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first table")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default=",".join(names()))
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     rows = []
-    for number in range(args.tables):
+    for number in range(args.first, args.first + args.tables):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rows.append(row_of(number, args.seed, args.only.split(",")))
