@@ -102,12 +102,14 @@ def to_sampled(posterior: Posterior, layout: Layout, draws: Mapping[str, np.ndar
         aux = None if aux is None else aux + shift[:, None]
     if family.contrasts is not None:
         theta = np.linalg.solve(family.contrasts(posterior.levels), theta)
-    parts = [theta.reshape(len(theta), -1)]
+    x = np.empty((len(beta), max(place.stop for place in posterior.places)))
+    x[:, : posterior.n_coefficients] = theta.reshape(len(theta), -1)
     if aux is not None:
         if family.link == "identity":
             aux[:, 0] /= layout.target.sd
         with np.errstate(all="ignore"):  # what stands for columns is not used
             sampled = family.unread(aux)
         for k, (number, its) in enumerate(pairs):
-            parts.append(sampled[:, [k]] if its is None else its.undo(draws[number.name]))
-    return posterior.free(np.concatenate(parts, axis=1))
+            at = posterior.places[posterior.linear + k]
+            x[:, at] = sampled[:, [k]] if its is None else its.undo(draws[number.name])
+    return posterior.free(x)

@@ -165,9 +165,11 @@ class Posterior:
         self.n_coefficients = self.linear * self.width
         designs = self.rows.designs or (None,) * len(self.auxiliary)
         widths = [self.width] * self.linear + [1 if its is None else its.features.shape[1] for its in designs]
-        ends = np.cumsum(widths).tolist()
-        self.places = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
-        self.size = ends[-1]
+        places, self.size = dict[int, slice](), 0
+        for k in self.in_order(len(widths)):
+            places[k] = slice(self.size, self.size + widths[k])
+            self.size += widths[k]
+        self.places = [places[k] for k in range(len(widths))]
         # the prior of an auxiliary number is its intercept's, the last of its own
         further = self.places[self.linear :]
         pairs = zip(further, self.auxiliary, strict=True)
@@ -180,6 +182,10 @@ class Posterior:
         every = [*self.prior.others, *self.singles]
         self.bounds = [(place, prior) for place, prior in every if isinstance(prior, Bounded)]
         self._alike = _alike(self.rows) if self.family.alone_derivatives else None
+
+    def in_order(self, predictors: int) -> Sequence[int]:
+        """Of so many predictors, linear ones first, the order of their numbers in x."""
+        return range(predictors)
 
     def predictors(self, rows: Rows, x: np.ndarray) -> list[np.ndarray]:
         """Of rows as `take` gives them at x (S, P): K arrays, of linear ones (n, S), of others (S,)."""

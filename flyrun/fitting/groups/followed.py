@@ -23,12 +23,14 @@ _NEWTON, _CLOSE = 30, 1e-3  # steps at most to a reference, and the predictors' 
 _WIDEST = 1e3  # of a prior's sd that coefficients are in units of
 _LARGE = 2_000_000  # numbers of the largest term's part of a joint information, at most
 _FAR = 2.5  # by which a step changes a predictor, at most
+_WIDEST_OF_LOG = 20.0  # the same of the coefficients of other predictors than the target's
 
 
 @dataclass(frozen=True)
 class Term:
     """Effects of the levels of a group. code: (N,) each row's level; columns: (N, q), what effects multiply;
     levels: J; correlated: whether they are; sds: priors of their sds; eta: of the correlations' LKJ.
+    predictor: the place of what they add to among the family's predictors.
     shares: (m, q), of each of m sds in the effects' precisions, as of `level_map.diagonal`, if these are not
     a sd each.
     """
@@ -40,6 +42,7 @@ class Term:
     sds: tuple[Prior, ...]
     eta: float = 1.0
     shares: np.ndarray | None = None
+    predictor: int = 0
 
     @property
     def effects(self) -> int:
@@ -136,7 +139,11 @@ class _Information:
 
 @dataclass
 class Terms(Posterior):
-    """Of rows with terms, the smallest first; x of the base class's methods is without these."""
+    """Of rows with terms, the smallest first; x of the base class's methods is without these.
+
+    Effects of a predictor go with its coefficients: those of all predictors with terms stand first in x, those
+    of the target's before others'. What the information says of two predictors together is left to the chains.
+    """
 
     terms: tuple[Term, ...] = field(default_factory=tuple)
 
@@ -145,6 +152,9 @@ class Terms(Posterior):
         super().__post_init__()
         self.rows = self.rows.take(slice(None))  # features as float64, once
         self.known = self.size
+        #: predictors with coefficients that effects go with, and how many these are
+        self.led = [*range(self.linear), *self._further_led()]
+        self.n_led = sum(self.places[k].stop - self.places[k].start for k in self.led)
         ends = self.known + np.cumsum([0, *(term.numbers for term in self.terms)])
         self.scales = [slice(a, b) for a, b in pairwise(ends)]
         self.size = int(ends[-1])
@@ -152,21 +162,55 @@ class Terms(Posterior):
         self.effects = [slice(a, b) for a, b in pairwise(ends)]
         self.n_effects = int(ends[-1])
         self.inner = int(ends[-2])  # effects of all terms but the largest
-        n = self.n_coefficients
+        n = self.n_led
         #: terms whose effects are joined with the coefficients, and how many numbers these are together
         self.joined = int((n + ends[1:-1] <= joint_map.MOST).sum())
         self.joint = n + int(ends[self.joined])
-        self.sd_of = np.minimum(self.prior.sd, _WIDEST)
+        #: of a normal distribution like the prior of these coefficients
+        self.centre, self.sd_of = np.zeros(n), np.ones(n)
+        self.centre[: self.n_coefficients] = self.prior.mean
+        self.sd_of[: self.n_coefficients] = np.minimum(self.prior.sd, _WIDEST)
         self.at_level = [
             n + place.start + np.arange(term.size).reshape(term.levels, term.effects)
             for place, term in zip(self.effects, self.terms, strict=True)
         ]
-        self.design = sparse.hstack([term.design for term in self.terms], format="csr")
-        self._inner = sparse.hstack(
-            [sparse.csr_matrix(self.rows.features), self.design[:, : self.inner]], format="csr"
-        )
+        #: by predictor: what effects add to it, (N, E), and what these and coefficients do, (N, P + E)
+        self.designs = {k: self._of_predictor(k, [t.design for t in self.terms]) for k in self.led}
+        self._wholes = {
+            k: sparse.hstack([*self._coefficients(k), self.designs[k]], format="csr") for k in self.led
+        }
+        split = n + self.inner
+        self._inners = {k: whole[:, :split] for k, whole in self._wholes.items()}
         self._cut: dict[int, list] = {}
         self.reference: Reference | None = None
+
+    def in_order(self, predictors: int) -> Sequence[int]:
+        """Those with terms before others."""
+        led = [*range(self.linear), *self._further_led()]
+        return [*led, *(k for k in range(predictors) if k not in led)]
+
+    def _further_led(self) -> list[int]:
+        return sorted({term.predictor for term in self.terms} - {0})
+
+    def _of_predictor(self, k: int, designs: Sequence[Any]) -> Any:
+        """Designs of all terms side by side, (N, E), those of other predictors' empty."""
+        pairs = zip(self.terms, designs, strict=True)
+        parts = [its if term.predictor == k else sparse.csr_matrix(its.shape) for term, its in pairs]
+        return sparse.hstack(parts, format="csr")
+
+    def _coefficients(self, k: int) -> list[Any]:
+        """What the coefficients of all predictors with terms add to the k-th."""
+        n, parts = len(self.rows), list[Any]()
+        for other in self.led:
+            columns = self._columns(self.rows, other)
+            columns = np.ones((n, 1)) if columns is None else columns
+            parts.append(sparse.csr_matrix(columns) if k == other else sparse.csr_matrix(columns.shape))
+        return parts
+
+    @property
+    def design(self) -> Any:
+        """What effects add to the target's predictor, (N, E)."""
+        return self.designs[0]
 
     @property
     def _reference(self) -> Reference:
@@ -178,30 +222,39 @@ class Terms(Posterior):
 
         Returns effects (E,). psi holds β, no ζ.
         """
-        beta, aux = psi[: self.n_coefficients], psi[self.n_coefficients : self.known]
+        beta, aux = psi[: self.n_led], psi[self.n_led : self.known]
         triangles, precisions = self._distributions(psi)
-        whole = sparse.hstack([self._inner, self.terms[-1].design], format="csr")
-        n, split = self.n_coefficients, self.n_coefficients + self.inner
+        n, split = self.n_led, self.n_led + self.inner
         for _ in range(steps):
-            slope, curvature, _across = self._expanded(beta, aux, u)
-            prior = self.prior.derivatives(beta)
-            gradient = whole.T @ slope
+            slopes, curvatures, _across = self._expanded(beta, aux, u)
+            prior = self._prior(beta)
+            gradient = sum(self._wholes[k].T @ slope for k, slope in slopes.items())
             gradient[:n] += prior[0]
             for term, place, precision in zip(self.terms, self.effects, precisions, strict=True):
                 gradient[n + place.start : n + place.stop] -= (
                     u[place].reshape(term.levels, term.effects) @ precision
                 ).ravel()
-            its = self._information(curvature, precisions)
+            its = self._information(curvatures, precisions)
             its.inner[range(n), range(n)] += np.maximum(prior[1], 1e-8)
             first = np.linalg.solve(its.left, gradient[:split] - its.freed.T @ gradient[split:])
             step = np.append(first, its.inverse @ gradient[split:] - its.freed @ first)
-            change = np.abs(whole @ step).max()
+            change = max(np.abs(whole @ step).max() for whole in self._wholes.values())
             share = 1.0 if self.family.by_sums else min(1.0, _FAR / max(change, 1e-300))
             beta, u = beta + share * step[:n], u + share * step[n:]
             if share == 1.0 and change < _CLOSE:
                 break
         self._set(np.concatenate([beta, psi[n:]]), u, triangles, precisions)
         return u
+
+    def _prior(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slope and minus the second derivative of the prior of coefficients (n_led,), these each."""
+        slope, curvature = np.zeros(self.n_led), np.zeros(self.n_led)
+        its = self.prior.derivatives(beta[: self.n_coefficients])
+        slope[: self.n_coefficients], curvature[: self.n_coefficients] = its
+        for place, prior in self.singles:
+            if isinstance(place, int) and place < self.n_led:
+                slope[place], curvature[place] = prior.derivatives(beta[place])
+        return slope, curvature
 
     def _distributions(self, psi: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Of each term T and (TT')⁻¹, (q, q), by psi (size,), within bounds."""
@@ -231,10 +284,9 @@ class Terms(Posterior):
 
     def freedom(self, psi: np.ndarray, u: np.ndarray, places: Sequence[int]) -> list[float]:
         """Effective degrees of freedom of some terms' effects at psi (size,), with β, and u (E,)."""
-        n, precisions = self.n_coefficients, self._distributions(psi)[1]
-        beta, aux = psi[:n], psi[n : self.known]
-        whole = sparse.hstack([sparse.csr_matrix(self.rows.features), self.design]).tocsr()
-        curvature, prior = self._expanded(beta, aux, u)[1], self.prior.derivatives(beta)[1]
+        n, precisions = self.n_led, self._distributions(psi)[1]
+        beta, aux, whole = psi[:n], psi[n : self.known], self._wholes[0]
+        curvature, prior = self._expanded(beta, aux, u)[1][0], self._prior(beta)[1]
         solver, degrees = self._solver(whole, curvature, prior, precisions), list[float]()
         for k in places:
             at = np.arange(n + self.effects[k].start, n + self.effects[k].stop)
@@ -246,34 +298,44 @@ class Terms(Posterior):
 
     def _expanded(
         self, beta: np.ndarray, aux: np.ndarray, u: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each row: the slope by η (N,), minus its slope by η, not below 0, and by each aux (N, A)."""
+    ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray], dict[int, np.ndarray]]:
+        """Of each row by predictor with terms: the slope by it (N,), minus its slope by it, not below 0, and by
+        each aux (N, A)."""
         rows, n = self.rows, len(self.rows)
         p = [each.reshape(-1) for each in self.predictors(rows, np.concatenate([beta, aux])[None])]
-        p[0] = p[0] + self.design @ u
+        for j, design in self.designs.items():
+            p[j] = p[j] + design @ u
         with np.errstate(all="ignore"):
             slopes, bent = self.family.derivatives(rows.target, rows.trials, p)
-        weights, across = rows.whole("weights"), [np.empty((n, 0))]
-        for k in range(1, len(p)):
-            by_both, columns = np.broadcast_to(weights * bent[0][k], n)[:, None], self._columns(rows, k)
-            across.append(by_both if columns is None else by_both * columns)
-        curvature = np.nan_to_num(weights * np.broadcast_to(bent[0][0], n), posinf=0.0)
+        weights, others = rows.whole("weights"), [k for k in self.in_order(len(p)) if k not in self.led]
+
+        def across(j: int) -> np.ndarray:
+            parts = [np.empty((n, 0))]
+            for k in others:
+                by_both, columns = np.broadcast_to(weights * bent[j][k], n)[:, None], self._columns(rows, k)
+                parts.append(by_both if columns is None else by_both * columns)
+            return np.nan_to_num(np.concatenate(parts, axis=1))
+
+        curvatures = {j: np.broadcast_to(weights * bent[j][j], n) for j in self.led}
         return (
-            np.nan_to_num(weights * slopes[0]),
-            curvature.clip(min=1e-10),
-            np.nan_to_num(np.concatenate(across, axis=1)),
+            {j: np.nan_to_num(np.broadcast_to(weights * slopes[j], n)) for j in self.led},
+            {j: np.nan_to_num(its, posinf=0.0).clip(min=1e-10) for j, its in curvatures.items()},
+            {j: across(j) for j in self.led},
         )
 
-    def _information(self, curvature: np.ndarray, precisions: list[np.ndarray]) -> "_Information":
-        """At rows' curvatures (N,)."""
+    def _information(
+        self, curvatures: dict[int, np.ndarray], precisions: list[np.ndarray]
+    ) -> "_Information":
+        """At rows' curvatures by each predictor with terms, (N,)."""
         outer = self.terms[-1]
-        weighted = self._inner.multiply(curvature[:, None]).tocsr()
-        inner, cross = (self._inner.T @ weighted).toarray(), (outer.design.T @ weighted).tocsr()
+        weighted = {k: its.multiply(curvatures[k][:, None]).tocsr() for k, its in self._inners.items()}
+        inner = sum((self._inners[k].T @ its).toarray() for k, its in weighted.items())
+        cross = (outer.design.T @ weighted[outer.predictor]).tocsr()
         for at, precision in zip(self.at_level[:-1], precisions, strict=False):
             place = slice(at[0, 0], at[-1, -1] + 1)
             inner[place, place] += np.kron(np.eye(len(at)), precision)
-        weighted = outer.design.multiply(curvature[:, None]).tocsr()
-        information = _positive(_diagonal(outer.design.T @ weighted, outer.levels, outer.effects))
+        bent = outer.design.multiply(curvatures[outer.predictor][:, None]).tocsr()
+        information = _positive(_diagonal(outer.design.T @ bent, outer.levels, outer.effects))
         blocks, number = (
             np.linalg.inv(information.transpose(2, 0, 1) + precisions[-1]),
             np.arange(outer.levels),
@@ -289,18 +351,26 @@ class Terms(Posterior):
         precisions: list[np.ndarray],
     ) -> None:
         """Set the reference; each term's information is what is left once larger terms are integrated out."""
-        beta, aux = psi[: self.n_coefficients], psi[self.n_coefficients : self.known]
-        slope, curvature, across = self._expanded(beta, aux, u)
-        rates = np.zeros(len(aux))
-        for k in range(len(aux)):
+        beta, aux = psi[: self.n_led], psi[self.n_led : self.known]
+        by_row, curvatures, across = self._expanded(beta, aux, u)
+        # that of several predictors has no rate in common
+        rates, alone = np.zeros(len(aux)), len(self.led) == 1
+        for k in range(len(aux) if alone else 0):
             ends = [
-                self._expanded(beta, aux + sign * _STEP * np.eye(len(aux))[k], u)[1].sum() for sign in (1, -1)
+                self._expanded(beta, aux + sign * _STEP * np.eye(len(aux))[k], u)[1][0].sum()
+                for sign in (1, -1)
             ]
             rates[k] = np.log(ends[0] / ends[1]) / (2.0 * _STEP)
-        outer, n = self.terms[-1], self.n_coefficients
-        its, columns = self._information(curvature, precisions), across + slope[:, None] * rates
-        falls = [self._inner.T @ columns, outer.design.T @ columns]
-        slopes = self._inner.T @ slope, outer.design.T @ slope
+        outer, n = self.terms[-1], self.n_led
+        of_prior = self._prior(beta)
+        for k in range(self.n_coefficients, n):
+            variance = 1.0 / max(of_prior[1][k], _WIDEST_OF_LOG**-2.0)
+            self.centre[k], self.sd_of[k] = beta[k] + of_prior[0][k] * variance, np.sqrt(variance)
+        its = self._information(curvatures, precisions)
+        columns = {k: across[k] + slope[:, None] * rates for k, slope in by_row.items()}
+        inner = [(k, self._inners[k].T) for k in self.led]
+        falls = [sum(part @ columns[k] for k, part in inner), outer.design.T @ columns[outer.predictor]]
+        slopes = sum(part @ by_row[k] for k, part in inner), outer.design.T @ by_row[outer.predictor]
         b, cross = np.concatenate([beta, u]), its.cross.toarray()
         terms = [_follow(u[self.effects[-1]], its.information, precisions[-1], falls[1], cross)]
         if joint := self._joint_with_largest(its, cross, falls, slopes, b, precisions):
@@ -349,7 +419,7 @@ class Terms(Posterior):
             place = slice(at[0, 0], at[-1, -1] + 1)
             whole[place, place] -= np.kron(np.eye(len(at)), precision)
         away, u = b[:m].copy(), b[m:].reshape(outer.levels, outer.effects)
-        away[: self.n_coefficients] -= self.prior.mean
+        away[: self.n_led] -= self.centre
         score = whole @ away + cross.T @ b[m:] + slopes[0]
         scores = np.einsum("ikj,jk->ij", its.information, u)
         scores += (cross @ away + slopes[1]).reshape(u.shape).T
@@ -360,7 +430,7 @@ class Terms(Posterior):
         self, left: np.ndarray, falls: np.ndarray, precisions: list[np.ndarray], b: np.ndarray
     ) -> joint_map.Followed:
         """What b follows once all larger terms are integrated out at the reference."""
-        m, n = self.joint, self.n_coefficients
+        m, n = self.joint, self.n_led
         precision = np.zeros((m, m))
         precision[range(n), range(n)] = self.sd_of**-2.0
         information = left[:m, :m].copy()
@@ -371,14 +441,14 @@ class Terms(Posterior):
         values, vectors = np.linalg.eigh(information)
         information = (vectors * values.clip(0.0)) @ vectors.T
         away = b[:m].copy()
-        away[:n] -= self.prior.mean
+        away[:n] -= self.centre
         return joint_map.Followed(information, (information + precision) @ away, falls[:m])
 
     def _whitened(
         self, left: np.ndarray, triangles: list[np.ndarray], precisions: list[np.ndarray]
     ) -> np.ndarray:
         """The Cholesky factor of the precision of z of terms that are neither joined nor the largest."""
-        size, first = len(left), self.joint - self.n_coefficients
+        size, first = len(left), self.joint - self.n_led
         lower, scale = np.eye(size), np.zeros((size, size))
         for k in range(self.joined, len(self.terms) - 1):
             follows, place = self._reference.terms[k - self.joined], self.effects[k]

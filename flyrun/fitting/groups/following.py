@@ -49,7 +49,7 @@ class TermsPosterior(Terms):
 
     def at(self, x: np.ndarray, valued: bool = True) -> Value:
         """At x (dim, C). valued: whether the log density is wanted, or slopes alone, which cost half."""
-        its, n, m, chains = self._reference, self.n_coefficients, self.joint, x.shape[1]
+        its, n, m, chains = self._reference, self.n_led, self.joint, x.shape[1]
         s, x = x[n : self.size], x.copy()
         x[n : self.size] = its.others[:, None] + s * np.sqrt(1.0 + 0.25 * s * s)
         aux = x[n : self.known]
@@ -61,7 +61,7 @@ class TermsPosterior(Terms):
         first = joint_map.forward(z, joint.left.r, *joint.roots)
         b, standard = np.empty((n + self.n_effects, chains)), np.empty((self.n_effects, chains))
         b[:m], standard[: m - n] = first.b, first.v[n:]
-        b[:n] += self.prior.mean[:, None]
+        b[:n] += self.centre[:, None]
         pace = (1.0 + 0.5 * s * s) / np.sqrt(1.0 + 0.25 * s * s)
         # of coefficients `_rows` has the prior
         log_p = first.level + 0.5 * (first.v[:n] ** 2).sum(axis=0) + np.log(pace).sum(axis=0)
@@ -135,7 +135,7 @@ class TermsPosterior(Terms):
         self, away: np.ndarray, triangles: list[level_map.Triangle], roots: dict[int, Any], c: np.ndarray
     ) -> "_Joint":
         """The joint map at these sds and auxiliary numbers."""
-        its, chains, n, m = self._reference, len(c), self.n_coefficients, self.joint
+        its, chains, n, m = self._reference, len(c), self.n_led, self.joint
         if its.roots is not None:
             c = np.ones(chains)
             left = joint_map.left(its.joint, away, c, None)
@@ -150,13 +150,13 @@ class TermsPosterior(Terms):
     def _score(self, k: int, away: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         """r, (q, J, C), of the k-th term, by coefficients and effects (P + E, C) of smaller ones."""
         its = self._reference
-        follows, before = its.terms[k - self.joined], slice(0, self.n_coefficients + self.effects[k].start)
+        follows, before = its.terms[k - self.joined], slice(0, self.n_led + self.effects[k].start)
         fall = follows.others @ away + follows.smaller @ (b[before] - its.b[before, None])
         return c * (follows.score[..., None] - _by_effect(fall, self.terms[k].effects))
 
     def following(self, at: Value) -> np.ndarray:
         """x (dim, C) of what was read elsewhere, under whatever reference."""
-        x, n, m = np.concatenate([at.read, at.standard]), self.n_coefficients, self.joint
+        x, n, m = np.concatenate([at.read, at.standard]), self.n_led, self.joint
         away, c = self._away(x[n : self.known])
         b, triangles = np.concatenate([x[:n], at.effects]), self._triangles(x)
         roots = self._roots(triangles, c)
@@ -165,7 +165,7 @@ class TermsPosterior(Terms):
             place = slice(self.size + self.effects[k].start, self.size + self.effects[k].stop)
             x[place] = _by_level(level_map.backward(v, self._score(k, away, b, c), *roots[k]))
         joint = self._joint(away, triangles, roots, c)
-        v = np.concatenate([(b[:n] - self.prior.mean[:, None]) / self.sd_of[:, None], at.standard[: m - n]])
+        v = np.concatenate([(b[:n] - self.centre[:, None]) / self.sd_of[:, None], at.standard[: m - n]])
         z = joint_map.backward(v, joint.left.r, *joint.roots)
         x[:n], x[self.size : self.size + m - n] = z[:n], z[n:]
         x[n : self.size] = self.coordinates(at.read)
@@ -173,7 +173,7 @@ class TermsPosterior(Terms):
 
     def coordinates(self, read: np.ndarray) -> np.ndarray:
         """s, (size − P, C), of coefficients, auxiliary numbers and h, (size, C)."""
-        away = read[self.n_coefficients :] - self._reference.others[:, None]
+        away = read[self.n_led :] - self._reference.others[:, None]
         return np.sign(away) * np.sqrt(2.0 * (np.sqrt(1.0 + away**2) - 1.0))
 
     def _rows(
@@ -182,28 +182,27 @@ class TermsPosterior(Terms):
         """Log likelihood and prior of β and auxiliary numbers, (C,), and its slopes, by b (P + E, C) of
         coefficients and effects, and these numbers. valued: as of `at`.
         """
-        n, chains = self.n_coefficients, b.shape[1]
+        n, many, chains = self.n_led, self.n_coefficients, b.shape[1]
         beta, effects = b[:n], b[n:]
         x = np.concatenate([beta, aux]).T
         total, by_b, slopes = self.log_prior(x), np.zeros_like(b), np.zeros_like(x.T)
-        by_b[:n] = self.prior.derivatives(x[:, :n])[0].T
+        slopes[:many] = self.prior.derivatives(x[:, :many])[0].T
         for place, prior in self.singles:
             slopes[place] += np.asarray(prior.derivatives(x[:, place])[0]).T
         for block, some in self._blocks(max(64, _BLOCK // chains)):
             rows = self.rows.take(block)
             y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
             p = self.predictors(rows, x)
-            p[0] = p[0] + some @ effects
+            for k, design in some.items():
+                p[k] = p[k] + design @ effects
             if valued:
                 total = total + (weights * self.family.log_density(y, trials, p)).sum(axis=0)
-            by_eta, *by_others = self._slopes(y, trials, p)
-            by_eta = weights * by_eta
-            by_b[:n] += rows.features.T @ by_eta
-            by_b[n:] += some.T @ by_eta
-            for k, each in enumerate(by_others, 1):
-                whole, columns = np.broadcast_to(weights * each, by_eta.shape), self._columns(rows, k)
+            for k, each in enumerate(self._slopes(y, trials, p)):
+                whole, columns = np.broadcast_to(weights * each, p[0].shape), self._columns(rows, k)
                 slopes[self.places[k]] += whole.sum(axis=0) if columns is None else columns.T @ whole
-        by_aux = slopes[n:]
+                if k in some:
+                    by_b[n:] += some[k].T @ whole
+        by_b[:n], by_aux = slopes[:n], slopes[n:]
         if self._alike is not None:
             y, trials, weights = (value[:, None] for value in self._alike)
             total = total + (weights * self.family.alone(y, trials, [*aux])).sum(axis=0)
@@ -220,12 +219,15 @@ class TermsPosterior(Terms):
             return (y - np.exp(p[0]),)
         return super()._slopes(y, trials, p)
 
-    def _blocks(self, size: int) -> list[tuple[slice, Any]]:
-        """All rows, so many at a time, each with its part of the design."""
+    def _blocks(self, size: int) -> list[tuple[slice, dict[int, Any]]]:
+        """All rows, so many at a time, each with its part of the designs."""
         if size not in self._cut:
+            used = {term.predictor for term in self.terms}
+            designs = {k: design for k, design in self.designs.items() if k in used}
             whole = size >= len(self.rows)
             self._cut[size] = [
-                (part, self.design if whole else self.design[part]) for part in self.blocks(size)
+                (part, designs if whole else {k: its[part] for k, its in designs.items()})
+                for part in self.blocks(size)
             ]
         return self._cut[size]
 
@@ -255,7 +257,7 @@ class TermsPosterior(Terms):
             how = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": {"maxiter": _ROUGH}}
             x[: self.size, 0] = minimize(minus, np.zeros(self.size), **how).x
             at = self.at(x)
-            moved = np.abs(at.read[:, 0] - psi)[self.n_coefficients :].max()
+            moved = np.abs(at.read[:, 0] - psi)[self.n_led :].max()
             psi, u = at.read[:, 0], at.effects[:, 0]
             if moved < 0.1 or spent():
                 break

@@ -53,7 +53,7 @@ class Whitening:
 
     def __init__(self, posterior: TermsPosterior, centre: np.ndarray) -> None:
         """About s, (size − P,), by differences of slopes."""
-        n, size, first = posterior.n_coefficients, posterior.size, posterior.joint - posterior.n_coefficients
+        n, size, first = posterior.n_led, posterior.size, posterior.joint - posterior.n_led
         self.part, self.inner = slice(n, size), slice(size + first, size + posterior.inner)
         self.centre, self.cholesky = centre, posterior.inner_cholesky
         number = size - n
@@ -121,7 +121,7 @@ class Sampler:
         self.posterior, self.rng, self.spent = posterior, rng, spent
         self.log_step, self.accepted = np.log(_FIRST), 0.0
         posterior.search(spent)
-        self.whitening = Whitening(posterior, np.zeros(posterior.size - posterior.n_coefficients))
+        self.whitening = Whitening(posterior, np.zeros(posterior.size - posterior.n_led))
         self._start(rng.standard_normal((posterior.size + posterior.n_effects, CHAINS)))
         ends = [0, *(int(share * warm) for share in _MOVES), warm]
         for k, (first, last) in enumerate(pairwise(ends)):
