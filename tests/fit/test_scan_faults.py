@@ -182,8 +182,8 @@ def test_more_coefficients_than_can_be_moved_together_are_refused(refused, monke
     ("words", "said"),
     [
         (
-            ["y ~ x0 + (1 | x2)"],
-            "as (1 | x2), are not for a scan of many files; fit them as one file, or write C(x2) where",
+            ["y ~ x0 + s(x2)"],
+            "smooths, as s(x2), are not for a scan of many files; fit them as one file, or write bs(x2",
         ),
         (["y ~ x0", "--by", "x2"], "--by: a formula is not for levels of many files; name columns with"),
         (["y ~ x0 + y"], "names y, which is the target"),

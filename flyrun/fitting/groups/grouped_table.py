@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,9 @@ _MOST_PAIRS, _OF_A_GRID = 20_000_000, 10  # of levels, whose sums are held, and 
 class OfTable(CrossedPosterior):
     """Of a table's rows. names: of the groups, in order; target_sd: what effects are in units of; column: of
     the slope, if there is one; bars: as typed; second, second_names: of a crossed factor; order: (N,) the
-    table's rows, group by group. by_chains: the same posterior for chains, where weighted draws are refused.
+    table's rows, group by group.
+    counts: of each group, (G,), and of a second factor's. by_chains: the same posterior for chains, where
+    weighted draws are refused.
     """
 
     bar: Bar = field(default_factory=lambda: Bar(("",)))
@@ -43,6 +46,7 @@ class OfTable(CrossedPosterior):
     second: Bar | None = None
     second_names: tuple[str, ...] = ()
     order: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    counts: tuple[np.ndarray, ...] = ()
     by_chains: Callable[[], OfTerms] = field(kw_only=True)
 
     def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -83,13 +87,13 @@ class OfTable(CrossedPosterior):
     def words(self) -> str:
         """The groups, how many they are and of how many rows."""
         crossed = "" if self.second is None else f", and {self.second}: {len(self.second_names):,} groups"
-        return sizes(self.bar, np.diff(np.append(self.starts, len(self.rows)))) + crossed
+        return sizes(self.bar, self.counts[0]) + crossed
 
     def caveats(self) -> list[str]:
         """As `of_single_rows`."""
         if not self.family.by_sums:
             return []
-        copies = np.broadcast_to(self.rows.weights, len(self.rows))
+        copies = self.rows.weights * self.rows.features[:, -1].astype(np.float64) ** 2
         factors = [(self.bar, np.add.reduceat(copies, self.starts))]
         if self.second is not None:
             factors.append((self.second, np.bincount(self.crossed, copies)))  # type: ignore[arg-type]
@@ -101,17 +105,17 @@ class OfTable(CrossedPosterior):
         values = [b[..., 0]]
         if (slope := self.column) is not None:
             values = [b[..., 0] - b[..., 1] * (slope.mean / slope.sd), b[..., 1] / slope.sd]
-        rows = np.diff(np.append(self.starts, len(self.rows)))
         effects = (np.stack(values, axis=-1).transpose(1, 0, 2) * self.target_sd).astype(np.float32)
         sds = self.others(x)
         triangle = stored_effects.triangle(self.bar, sds)
-        first = stored_effects.Effects(self.bar, self.names, rows, draws, effects, triangle)
+        first = stored_effects.Effects(self.bar, self.names, self.counts[0], draws, effects, triangle)
         if self.second is None or self.crossed is None:
             return (first,)
         levels = (x[:, self.after + 1 :].T * self.target_sd).astype(np.float32)[..., None]
         triangle = stored_effects.triangle(self.second, sds)
-        rows = np.bincount(self.crossed, minlength=len(self.second_names))
-        other = stored_effects.Effects(self.second, self.second_names, rows, draws, levels, triangle)
+        other = stored_effects.Effects(
+            self.second, self.second_names, self.counts[1], draws, levels, triangle
+        )
         return (first, other) if self.bars[0] == self.bar else (other, first)
 
     def h_of(self, stored: dict[str, np.ndarray]) -> np.ndarray:
@@ -159,18 +163,30 @@ def posterior_of(
     groups = [factor for factor in factors if isinstance(factor, Factor)]
     for factor in groups:
         terms_table.refuse_constant(factor, dataset, layout)
-    _refuse_alike(groups)
+    refuse_alike(groups)
+    return of_factors(posterior, partial(_unfolded, dataset, posterior.rows), layout, factors, typed, chains)
+
+
+def of_factors(
+    posterior: Posterior,
+    taken: Callable[[slice | np.ndarray], Rows],
+    layout: Layout,
+    factors: Sequence[Factor | Curves],
+    typed: Mapping[str, Typed],
+    chains: bool = False,
+) -> OfTable | OfTerms:
+    """As of `posterior_of`, of rows that are taken in an order, with these terms."""
+    groups = [factor for factor in factors if isinstance(factor, Factor)]
 
     def by_chains() -> OfTerms:
-        rows = _unfolded(dataset, posterior.rows, slice(None))
-        return terms_table.posterior_of(posterior, rows, layout, factors, typed)
+        return terms_table.posterior_of(posterior, taken(slice(None)), layout, factors, typed)
 
     if chains or len(groups) < len(factors) or not integrated(posterior, groups):
         return by_chains()
-    *few, (bar, names, columns, code) = sorted(groups, key=_cost)
+    *few, (bar, names, columns, code, held) = sorted(groups, key=_cost)
     column, second = (columns[0] if columns else None), (few[0] if few else None)
     order = np.argsort(code, kind="stable")
-    ordered = _unfolded(dataset, posterior.rows, order)
+    ordered = taken(order)
     features = ordered.features
     slope = None if bar.slope is None else features[:, layout.names.index(bar.slope)].astype(np.float64)
     starts = np.searchsorted(code[order], np.arange(len(names)))
@@ -191,6 +207,7 @@ def posterior_of(
         second=second and second.bar,
         second_names=second.names if second else (),
         order=order,
+        counts=(held, *(other.held for other in few)),
         by_chains=by_chains,
         of_scales=_priors(bar, typed, layout.target.sd, column),
         of_crossed=scales.USUAL if second is None else _priors(second.bar, typed, layout.target.sd),
@@ -260,9 +277,19 @@ def _unfolded(dataset: Dataset, rows: Rows, order: slice | np.ndarray) -> Rows:
 
 def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
     """A term with its groups' names and each row's. Raises ConfigError for what cannot be a group."""
+    refuse_columns(bar, pieces.names(Path(str(options.path)).expanduser(), options), layout)
+    read = _read(options, layout, bar.columns)
+    frame = pd.DataFrame({name: words(read[name]) for name in bar.columns})
+    if len(frame) != layout.rows:
+        raise ConfigError(
+            f"{bar}: {bar.group} lacks a value in rows that have all others; fill it in, or leave them out"
+        )
+    return factor_of(bar, frame, layout)
+
+
+def refuse_columns(bar: Bar, known: Sequence[str], layout: Layout) -> None:
+    """Raise ConfigError for columns that cannot be a group's or a slope's. known: of the table."""
     by_name = {column.name: column for column in layout.features}
-    path = Path(str(options.path)).expanduser()
-    known = pieces.names(path, options)
     for name in (*bar.columns, *(slope for slope in bar.slopes if slope.isidentifier())):
         if name not in known:
             raise ConfigError(f"{bar}: {name} is no column of the table; it has {', '.join(known[:12])}")
@@ -278,12 +305,11 @@ def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
     for name in bar.columns:
         if name in used and not (len(bar.columns) > 1 and name in layout.text):
             raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
-    read = _read(options, layout, bar.columns)
-    frame = pd.DataFrame({name: words(read[name]) for name in bar.columns})
-    if len(frame) != layout.rows:
-        raise ConfigError(
-            f"{bar}: {bar.group} lacks a value in rows that have all others; fill it in, or leave them out"
-        )
+
+
+def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout) -> Factor:
+    """A term of rows whose columns hold these texts. Raises ConfigError for what are no groups."""
+    by_name = {column.name: column for column in layout.features}
     for name in bar.columns if len(bar.columns) > 1 else ():
         if (held := frame[name].str.contains(":", regex=False)).any():
             level = frame[name][held].iloc[0]
@@ -293,7 +319,8 @@ def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
     code, levels = pd.factorize(bar.levels(frame), sort=True)
     if len(levels) < 2:
         raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
-    return Factor(bar, tuple(map(str, levels)), tuple(by_name[slope] for slope in bar.slopes), code)
+    columns = tuple(by_name[slope] for slope in bar.slopes)
+    return Factor(bar, tuple(map(str, levels)), columns, code, np.bincount(code))
 
 
 def _curves(options: Table, dataset: Dataset, layout: Layout, smooth: Smooth) -> Curves:
@@ -313,7 +340,7 @@ def _read(options: Table, layout: Layout, further: Sequence[str] = ()) -> pd.Dat
     return pd.concat([piece for piece, _ in parts])
 
 
-def _refuse_alike(factors: Sequence[Factor]) -> None:
+def refuse_alike(factors: Sequence[Factor]) -> None:
     """Raise ConfigError where two have the same groups of rows, and an intercept each."""
     for k, other in enumerate(factors):
         for first in factors[:k]:

@@ -38,18 +38,19 @@ class Sums:
         for block in posterior.grouped(4 * width):
             rows, z = self.rows.take(block.rows), posterior.z(block)
             left = rows.target - rows.offset - rows.features @ mean
-            crossed = (
-                [] if posterior.crossed is None else [np.eye(self.levels)[posterior.crossed[block.rows]]]
-            )
+            ones, crossed = rows.features[:, -1], list[np.ndarray]()  # 1 but of rows that stand for many
+            if posterior.crossed is not None:
+                crossed = [np.eye(self.levels)[posterior.crossed[block.rows]] * ones[:, None]]
             both = np.column_stack([rows.features, *crossed, left])
             weights = np.broadcast_to(rows.weights, left.shape)
             self.whole += both.T @ (both * weights[:, None])
             self.count += float(weights.sum())
-            columns = [weights] if z is None else [weights, weights * z]
+            columns = [ones] if z is None else [ones, z]
             for j, column in enumerate(columns):
-                cross[block.groups, j] = np.add.reduceat(both * column[:, None], block.starts, axis=0)
-                for k, other in enumerate([np.ones(len(left)), z][:q]):
-                    gram[block.groups, j, k] = np.add.reduceat(column * other, block.starts)
+                each = weights * column
+                cross[block.groups, j] = np.add.reduceat(both * each[:, None], block.starts, axis=0)
+                for k, other in enumerate(columns):
+                    gram[block.groups, j, k] = np.add.reduceat(each * other, block.starts)
         posterior.queries += len(self.rows)
         if q == 1:  # groups of one size are alike: their outer products are summed
             alike, place = np.unique(gram[:, 0, 0], return_inverse=True)

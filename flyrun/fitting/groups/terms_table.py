@@ -25,12 +25,15 @@ _MOST_EFFECTS = 500_000  # draws of all are kept: 2 GB of so many
 
 
 class Factor(NamedTuple):
-    """A term of a formula: the groups' names, in order; columns: of its slopes; code: (N,) each row's."""
+    """A term of a formula: the groups' names, in order; columns: of its slopes; code: (N,) each row's; held:
+    (J,) rows of each group, which are fewer where a row stands for many.
+    """
 
     bar: Bar
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     code: np.ndarray
+    held: np.ndarray
 
     @property
     def centred(self) -> bool:
@@ -56,7 +59,7 @@ class Factor(NamedTuple):
     @property
     def words(self) -> str:
         """How many groups there are and of how many rows."""
-        return sizes(self.bar, np.bincount(self.code))
+        return sizes(self.bar, self.held)
 
     def terms(self, rows: Rows, layout: Layout, typed: Mapping[str, Typed]) -> list[Term]:
         """Its term. Raises ConfigError for priors that disagree."""
@@ -85,8 +88,8 @@ class Factor(NamedTuple):
         """Effects (S, J·q) as they are stored, with these draws and numbers, (S,) by name."""
         levels = sampled.reshape(len(draws), len(self.names), -1)
         values = np.einsum("ij,sgj->gsi", self.own(target_sd), levels).astype(np.float32)
-        rows, triangle = np.bincount(self.code), stored_effects.triangle(self.bar, numbers)
-        return stored_effects.Effects(self.bar, self.names, rows, draws, values, triangle)
+        triangle = stored_effects.triangle(self.bar, numbers)
+        return stored_effects.Effects(self.bar, self.names, self.held, draws, values, triangle)
 
 
 @dataclass
@@ -130,9 +133,12 @@ class OfTerms(TermsPosterior):
 
     def caveats(self) -> list[str]:
         """As `of_single_rows`."""
-        copies = np.broadcast_to(self.rows.weights, len(self.rows))
-        intercepts = (each for each, _ in self.grouped if each.bar.intercept)
-        counts = [(each.bar, np.bincount(each.code, copies)) for each in intercepts]
+        intercepts = (
+            (each, self.terms[place].columns[:, 0]) for each, place in self.grouped if each.bar.intercept
+        )
+        counts = [
+            (each.bar, np.bincount(each.code, self.rows.weights * ones**2)) for each, ones in intercepts
+        ]
         return of_single_rows(counts) if self.family.by_sums else []
 
     def effects_of(
@@ -247,6 +253,11 @@ def refuse_constant(factor: Factor, dataset: Dataset, layout: Layout) -> None:
         first[factor.code] = values
         if np.ptp(values) > 0 and np.allclose(values, first[factor.code]):
             constant.append(column.name)
+    refuse_slopes(bar, constant)
+
+
+def refuse_slopes(bar: Bar, constant: Sequence[str]) -> None:
+    """Raise ConfigError for slopes of columns that do not differ within groups, if there are any."""
     if constant:
         kept = tuple(name for name in bar.slopes if name not in constant)
         remedy = replace(bar, slopes=kept, intercept=bar.intercept or not kept)
@@ -257,12 +268,13 @@ def refuse_constant(factor: Factor, dataset: Dataset, layout: Layout) -> None:
 
 
 def _term(factor: Factor, rows: Rows, layout: Layout, typed: Mapping[str, Typed]) -> Term:
-    bar, columns = factor.bar, []
+    bar, columns = factor.bar, list[np.ndarray]()
+    ones = np.ones(len(rows)) if layout.task == "ordered" else np.asarray(rows.features[:, -1], np.float64)
     if bar.intercept:
-        columns.append(np.ones(len(rows)))
+        columns.append(ones)
     for column in factor.columns:
         values = np.asarray(rows.features[:, layout.names.index(column.name)], np.float64)
-        columns.append(values if factor.centred else values + column.mean / column.sd)
+        columns.append(values if factor.centred else values + ones * (column.mean / column.sd))
     names, unit = stored_effects.sd_names(bar), 1.0 / layout.target.sd
     units = [*([unit] if bar.intercept else []), *(column.sd * unit for column in factor.columns)]
     sds = tuple(

@@ -10,6 +10,7 @@ same are taken off again: they travel too, as they were summed.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,7 +137,7 @@ class Look(ABC):
         """DataError for files and values that cannot be used."""
         each = parts(block, self.names, dict(self.encoding.levels))
         with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
-            return tree([self.of(block, part) for part in each])
+            return tree(self.of(block, part) for part in each)
 
     @abstractmethod
     def of(self, block: Block, part: Part) -> Any:
@@ -334,16 +335,27 @@ class GramLook(Look):
     encoding: Encoding
 
     def of(self, block: Block, part: Part) -> Products:
-        """In float64: noise far smaller than the target is a difference of sums."""
-        size = len(self.encoding.mean) + self.encoding.ones + 1
-        gram, other = np.zeros((size, size)), np.zeros(size - 1, bool)
-        two, n, dropped, copies = np.flatnonzero(self.encoding.two), 0, 0, 0.0
-        lacking = np.zeros(len(self.names), np.int64)
-        for x, y, beside, _, _, lost, missing in self.encoding.batches(block, part):
-            both = np.concatenate([x, y[None]], dtype=np.float64)
-            each = self.encoding.copies(beside)
-            gram += both @ both.T if each is None else (both * each) @ both.T
-            copies += len(y) if each is None else float(each.sum())
-            other[two] |= _other(x[two])
-            n, dropped, lacking = n + len(y), dropped + lost, lacking + missing
-        return Products(n, dropped, lacking, copies, gram, other)
+        """As a call, of some rows of a row group."""
+        return reduce(Products.plus, (its for _, _, its in products(self.encoding, block, part)))
+
+
+def products(
+    encoding: Encoding, block: Block, part: Part
+) -> Iterator[tuple[np.ndarray, np.ndarray, Products]]:
+    """Of each batch of rows its columns, target last, times the root of how often a row is there, (D + 1, n),
+    its rows' numbers, (n,), and products.
+
+    In float64: noise far smaller than the target is a difference of sums.
+    """
+    two = np.flatnonzero(encoding.two)
+    for x, y, beside, place, _, lost, lacking in encoding.batches(block, part):
+        both, other = np.concatenate([x, y[None]], dtype=np.float64), np.zeros(len(x), bool)
+        other[two] = _other(x[two])
+        each = encoding.copies(beside)
+        gram = both @ both.T if each is None else (both * each) @ both.T
+        copies = len(y) if each is None else float(each.sum())
+        yield (
+            both if each is None else both * np.sqrt(each),
+            place,
+            Products(len(y), lost, lacking, copies, gram, other),
+        )

@@ -16,6 +16,7 @@ from flyrun.fitting.scan.classes_apart import Apart
 from flyrun.fitting.scan.folds import HeldOut
 from flyrun.fitting.scan.one_look import Each, Levels
 from flyrun.fitting.scan.pilot_rows import Sample
+from flyrun.fitting.scan.sums_by_cell import Cells
 from flyrun.fitting.scan.terms import Sources
 from flyrun.fitting.scan.text_levels import Texts
 from flyrun.ground import files
@@ -31,7 +32,20 @@ class Looked(NamedTuple):
 
 _KINDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (Apart, Each, HeldOut, Levels, Looked, Products, Sample, Sources, Sums, Texts, Travelled)
+    for kind in (
+        Apart,
+        Cells,
+        Each,
+        HeldOut,
+        Levels,
+        Looked,
+        Products,
+        Sample,
+        Sources,
+        Sums,
+        Texts,
+        Travelled,
+    )
 }
 
 

@@ -26,17 +26,18 @@ from flyrun.fitting import table_posterior as posteriors
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import Budget, Clock, Request, TypedTable, dashed
-from flyrun.fitting.scan import column_checks, kept_sums, mappers, pilot_rows, said, table_files
+from flyrun.fitting.scan import column_checks, grouped_scan, kept_sums, mappers, pilot_rows, said, table_files
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import Found, Scan
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground import progress
 from flyrun.ground.errors import ConfigError, FlyrunError, factoring
 from flyrun.ground.executor import Dask
 from flyrun.ground.progress import JsonLines
 from flyrun.ground.schema import build, schema
-from flyrun.tables.layout import MOST_LEVELS, Column, Layout
+from flyrun.tables.layout import Column, Layout
 from flyrun.tables.options import ROLES
 from flyrun.tables.order import refuse_unfitted
 
@@ -89,8 +90,17 @@ def answer(request: Request, console: Console | JsonLines | None) -> Answer:
         task, model_family = _model(request, table, pilot.y)
         table = replace(table, task=task, sha256=shards.digest)
         stored.refuse_to_replace(request, table, model_family)
-        fitted = scan.run(pilot, scan.encoding(pilot, task, model_family), model_family)
-    return _answered(request, shards, table, fitted, said.counts(shards, fitted, mapper, len(pilot.y)))
+        encoding = scan.encoding(pilot, task, model_family)
+        if request.groups and not model_family.by_sums:
+            raise ConfigError(f"{request.groups[0]}: groups in a scan are for --model gaussian")
+        if not request.groups:
+            fitted = scan.run(pilot, encoding, model_family)
+            return _answered(
+                request, shards, table, fitted, said.counts(shards, fitted, mapper, len(pilot.y))
+            )
+        fitted = scan.follow(grouped_scan.by_cells(scan, encoding, model_family))
+        counts = said.counts(shards, fitted, mapper, len(pilot.y))
+        return _of_groups(request, shards, table, fitted, counts, say)
 
 
 def look(request: Request) -> list[str]:
@@ -189,10 +199,10 @@ def _of_formulas(
     return replace(table, categorical=tuple(dict.fromkeys([*table.categorical, *categories]))), columns
 
 
-def _answered(
+def _question(
     request: Request, shards: table_files.Shards, table: TypedTable, fitted: Found, counts: dict[str, Any]
-) -> Answer:
-    """The answer of what a scan found. counts: as of `said.counts`."""
+) -> Question:
+    """What a scan found is to answer. counts: as of `said.counts`."""
     layout = _described(fitted.layout, shards, fitted)
     layout = replace(layout, row_numbers=table_files.left_out(shards, table))
     about = [
@@ -201,7 +211,29 @@ def _answered(
         *said.moved(fitted, counts),
         *said.foretold(counts),
     ]
-    question = Question(request, table, layout, fitted.posterior, about)
+    return Question(request, table, layout, fitted.posterior, about)
+
+
+def _of_groups(
+    request: Request,
+    shards: table_files.Shards,
+    table: TypedTable,
+    fitted: Found,
+    counts: dict[str, Any],
+    say: Callable[[str], None],
+) -> Answer:
+    """The answer with groups, by the engine of one table. counts: as of `said.counts`."""
+    asked = _question(request, shards, table, fitted, counts)
+    answered = engine.answer(asked, Clock().spent(request.budget), say)
+    return replace(answered, scan=counts, caveats=[*answered.caveats, *_lone(shards, asked.layout, fitted)])
+
+
+def _answered(
+    request: Request, shards: table_files.Shards, table: TypedTable, fitted: Found, counts: dict[str, Any]
+) -> Answer:
+    """The answer of what a scan found. counts: as of `said.counts`."""
+    question = _question(request, shards, table, fitted, counts)
+    layout = question.layout
     engine.refuse_improper(question)
     weighted = engine.by_weights(question, fitted.answer.found)
     width = len(layout.names) - 1  # columns of the target's predictors, before those of parameters
@@ -317,11 +349,10 @@ def _refuse_beside(request: Request, table: TypedTable, model_family: Family) ->
 
 def _refuse_options(request: Request) -> None:
     """ConfigError for an option that a scan does not know."""
-    if request.groups:
-        bar = request.groups[0]
+    if bar := next((bar for bar in request.groups if isinstance(bar, Smooth)), None):
         raise ConfigError(
-            f"fit: groups and smooths, as {bar}, are not for a scan of many files; fit them as one file, or "
-            f"write {bar.instead}{f' where that has at most {MOST_LEVELS} levels' if bar.columns else ''}"
+            f"fit: smooths, as {bar}, are not for a scan of many files; fit them as one file, or write "
+            f"{bar.instead}"
         )
     if request.budget.typed and request.budget.iterations is not None:
         raise ConfigError(f"--budget {request.budget}: chains have these; a scan takes a time, as 10m")

@@ -32,7 +32,7 @@ Show = Callable[[str, int], AbstractContextManager[Callable[[int, str], None]]]
 def run_group(look: Look, group: list[Block]) -> Looked:
     """What a look gives of a group."""
     began = time.thread_time()
-    result = tree([look(block) for block in group])
+    result = tree(look(block) for block in group)
     return Looked(result, time.thread_time() - began, environment.blas_kernels())
 
 

@@ -35,12 +35,21 @@ class Part(NamedTuple):
     share: float = 1.0
 
 
-def tree(parts: list[Any]) -> Any:
-    """The sum of parts, neighbours first: the same bits whoever worked out which part."""
-    while len(parts) > 1:
-        pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
-        parts = [pair[0].plus(pair[1]) if len(pair) > 1 else pair[0] for pair in pairs]
-    return parts[0]
+def tree(parts: Iterable[Any]) -> Any:
+    """The sum of parts, neighbours first: the same bits whoever worked out which part.
+
+    Of n parts log n sums are held at a time.
+    """
+    sums = list[tuple[int, Any]]()  # of so many parts each, ever fewer
+    for part in parts:
+        sums.append((1, part))
+        while len(sums) > 1 and sums[-2][0] == sums[-1][0]:
+            (count, last), (_, first) = sums.pop(), sums.pop()
+            sums.append((2 * count, first.plus(last)))
+    *others, (_, total) = sums
+    for _, first in reversed(others):
+        total = first.plus(total)
+    return total
 
 
 def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, dict[str, int]]:
@@ -72,8 +81,9 @@ def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.nd
             column = column.dictionary_encode()
         whole = column.unify_dictionaries().combine_chunks()
         texts = _texts(whole.dictionary, block.file.na)
-        kept = [text for text in texts if text is not None]
-        place = np.array([*(-1 if text is None else kept.index(text) for text in texts), -1])
+        kept = [*dict.fromkeys(text for text in texts if text is not None)]
+        number = {text: k for k, text in enumerate(kept)}
+        place = np.array([*(-1 if text is None else number[text] for text in texts), -1])
         codes = whole.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
         pairs.append((kept, place[codes.astype(np.int64)]))
     return pairs

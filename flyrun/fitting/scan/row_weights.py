@@ -8,7 +8,9 @@ mean exp Σ(r − c), c any constant of the row (Wagner 1988).
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from scipy.linalg import solve_triangular
 from flyrun.families.family import Family
 from flyrun.families.prior_densities import Prior
 from flyrun.fitting import gaussian_noise, hmc_on_rows, mode, other_modes
+from flyrun.fitting.priors import Typed
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
 from flyrun.fitting.scan.block_sums import Sums, Travelled
@@ -35,13 +38,15 @@ _AT_ONCE = 1 << 21  # numbers of rows and their draws at a time
 
 
 class Model(NamedTuple):
-    """What of a posterior is no rows, in one layout's units. slopes: as of Posterior; form: of its rows."""
+    """What of a posterior is no rows, in one layout's units. slopes: as of Posterior; form: of its rows;
+    of_groups: priors that are typed of effects' distribution."""
 
     family: Family
     levels: int
     prior: CoefficientPrior
     slopes: tuple[tuple[Prior, ...], ...]
     form: Form
+    of_groups: Mapping[str, Typed] = MappingProxyType({})
 
     def posterior(self, rows: Rows) -> Posterior:
         """Of these rows alone."""
@@ -51,6 +56,10 @@ class Model(NamedTuple):
         """Of these rows, and others of which this is known."""
         known = self.family, rows, self.prior, self.levels
         return Surrogate(*known, slopes=self.slopes, summed=summed, form=self.form)
+
+    def of_no_rows(self, width: int) -> "Surrogate":
+        """Of no rows of so many columns, under normal noise."""
+        return self.surrogate(Rows(np.empty((0, width)), np.empty(0)), nothing(width + 1))
 
     def of_core(self, core: Travelled, summed: Expansion, share: float = 1.0) -> "Surrogate":
         """Of sums and the core's rows, unpacked; share: what these are of all rows."""
@@ -102,6 +111,11 @@ class Surrogate(Posterior):
         """Whether it is a Gaussian, as without a core and with normal priors alone."""
         normal = self.prior.kind == "gaussian" and not self.prior.others
         return not len(self.rows) and not self.auxiliary and normal
+
+
+def nothing(size: int) -> Expansion:
+    """Of no rows, in so many numbers."""
+    return Expansion(np.zeros(size), 0.0, np.zeros(size), np.zeros((size, size)))
 
 
 def together(centres: list[np.ndarray], sums: list[Sums], share: float = 1.0) -> Expansion:
@@ -157,11 +171,16 @@ class Units:
 
     def products(self, gram: np.ndarray) -> np.ndarray:
         """Σ of products of features and target, (D + 1, D + 1), of features and target in the other units."""
-        turn = np.zeros_like(gram)
+        turn = self.columns(len(gram))
+        return turn.T @ gram @ turn
+
+    def columns(self, width: int) -> np.ndarray:
+        """What rows of features and target, so many numbers, are multiplied by, (D + 1, D + 1)."""
+        turn = np.zeros((width, width))
         turn[:-1, :-1] = np.linalg.inv(self.mix)
         turn[-1, -1] = 1.0 / self.target_sd
         turn[-2, -1] = -self.target_mean / self.target_sd
-        return turn.T @ gram @ turn
+        return turn
 
     def expansion(self, expansion: Expansion) -> Expansion:
         """The same function of the other coefficients."""

@@ -14,8 +14,9 @@ import numpy as np
 
 from flyrun.families.family import Family
 from flyrun.fitting import chosen_priors, gaussian_noise, mode, table_posterior, weighted_draws
+from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.priors import INTERCEPT_SD
-from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
+from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior
 from flyrun.fitting.scan import classes_apart, folds, pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, AtEnds, GramLook, Intensity, Products, SumLook, Sums
 from flyrun.fitting.scan.encoded_rows import Encoding
@@ -71,7 +72,11 @@ class Scan(Table):
 
     def run(self, pilot: Sample, encoding: Encoding, family: Family) -> Found:
         """All looks, and the answer. FlyrunError where what was asked for cannot be certified."""
-        steps, parts = self.steps(pilot, encoding, family), None
+        return self.follow(self.steps(pilot, encoding, family))
+
+    def follow(self, steps: Steps) -> Found:
+        """What steps find that ask for looks."""
+        parts = None
         try:
             while True:
                 look, (begun, end), text = steps.send(parts)
@@ -153,11 +158,13 @@ class Scan(Table):
     def model(self, encoding: Encoding, family: Family) -> Model:
         """Of rows as they are encoded. ConfigError for a prior that is of nothing there is, or has bounds."""
         chosen_priors.refuse_bounds(self.request.priors, "a scan")
-        given = table_posterior.under_priors(encoding.family(family), self.request, encoding.layout)
+        layout = encoding.layout
+        groups = grouped_table.terms(self.request.groups, layout)
+        given = table_posterior.under_priors(encoding.family(family), self.request, layout, groups)
         its, levels = given.family, len(encoding.values)
         prior = table_posterior.coefficient_prior(its, levels, given.priors)
         its = replace(its, by_sums=its.by_sums and not prior.others)
-        return Model(its, levels, prior, given.slopes, encoding.form(its))
+        return Model(its, levels, prior, given.slopes, encoding.form(its), given.chosen.groups)
 
     def _look(
         self,
@@ -240,7 +247,7 @@ class Scan(Table):
         """
         every, centres, parts, apart = centres, centres[alone:], parts[alone:], apart[alone:]
         whole = tree(list(parts))
-        layout, scales, exact = self._exact(family, encoding, whole)
+        layout, scales, exact = self.exact(family, encoding, whole)
         model = self.model(exact, family)
         pilots = model.of_core(whole.core(family.intercept), row_weights.together(centres, parts))
         units = row_weights.Units.of(pilots, *scales)
@@ -270,10 +277,9 @@ class Scan(Table):
         parts = yield GramLook(encoding), (0, len(self.groups)), "sums"
         whole: Products = tree(list(parts))
         self.rows_read += whole.rows + whole.dropped
-        layout, scales, exact = self._exact(family, encoding, whole)
+        layout, scales, exact = self.exact(family, encoding, whole)
         model = self.model(exact, family)
-        empty = Rows(np.empty((0, len(layout.names))), np.empty(0))
-        post = model.surrogate(empty, _nothing(len(layout.names) + 1))
+        post = model.of_no_rows(len(layout.names))
         units = row_weights.Units.of(post, *scales)
 
         def drawn(products: Products, seed: int) -> tuple[row_weights.Surrogate, row_weights.Answer]:
@@ -327,12 +333,12 @@ class Scan(Table):
         ends = AtEnds(encoding).of(x.T[np.flatnonzero(encoding.two)], y, rows.trials, each)
         lost, none_lacks = sample.read - len(y), np.zeros(len(encoding.all_columns), np.int64)
         whole = Sums(len(y), lost, none_lacks, float(each.sum()), none, none, 0.0, *sums, ends, ())
-        layout, _, exact = self._exact(family, encoding, whole)
+        layout, _, exact = self.exact(family, encoding, whole)
         model = self.model(exact, family)
         rows = pilot_rows.rows_of(sample, exact, model.form, self.shards.blocks)
         with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
             draws = weighted_draws.fit(model.posterior(rows), self.seed)
-        post = model.surrogate(rows, _nothing(len(draws.x.T)))
+        post = model.surrogate(rows, row_weights.nothing(len(draws.x.T)))
         answer = row_weights.Answer(draws, 1.0, 0.0, len(y), 0, sample.x.nbytes)
         if draws.why:
             answer = replace(row_weights.by_chains(post, self.seed), core=len(y), nbytes=sample.x.nbytes)
@@ -348,7 +354,7 @@ class Scan(Table):
             fitted.apart = [classes_apart.of_rows(rows.features.T, rows.target, theta, levels)]
         return fitted
 
-    def _exact(
+    def exact(
         self, family: Family, encoding: Encoding, whole: Sums | Products
     ) -> tuple[Layout, tuple[np.ndarray, np.ndarray, tuple[float, float]], Encoding]:
         """The layout by means and sds of all rows; as of `Units.of`, what these, (D,), are by the pilot's;
@@ -387,11 +393,6 @@ class Scan(Table):
             },
         )
         return layout, (ratio, away, target), replace(encoding, layout=layout, two=two)
-
-
-def _nothing(size: int) -> Expansion:
-    """Of no rows."""
-    return Expansion(np.zeros(size), 0.0, np.zeros(size), np.zeros((size, size)))
 
 
 def _doubts(fitted: Found, most: float) -> str:
