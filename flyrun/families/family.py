@@ -145,6 +145,11 @@ class Family:
         """The name of its domain, a dataset's task."""
         return self.domain.name
 
+    def by_weights(self, weights: np.ndarray) -> np.ndarray:
+        """What precision weights (N,) add to the log of the number that they scale, (N,)."""
+        assert self.precise is not None
+        return self.precise[1] * np.log(weights)
+
     def in_one_part(self, levels: int) -> "Family":
         """The same with nothing apart: auxiliary numbers of a target of so many levels differ by row."""
         apart, apart_derivatives, n = self.alone, self.alone_derivatives, self.linear(levels)

@@ -3,15 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from flyrun.fitting import smooths
 from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import FlyrunError
 from flyrun.tables.quoting import masked, quoted
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NAME = re.compile(r"`([^`]+)`|([^\W\d][\w.]*)")
 _MULTIPLE = re.compile(r"mm\(([^()=]*)\)")
@@ -61,8 +58,8 @@ class Bar:
         """Of its effects."""
         return [*(["intercept"] if self.intercept else []), *self.slopes]
 
-    def levels(self, texts: "pd.DataFrame") -> "pd.Series":
-        """Each row's, of the columns' texts."""
+    def levels(self, texts: Any) -> Any:
+        """Each row's, (n,), of the columns' texts: series or arrays, (n,) each by name."""
         first, *others = (texts[name] for name in self.columns)
         for other in others:
             first = first + _WITHIN + other

@@ -25,9 +25,9 @@ from flyrun.fitting import (
 )
 from flyrun.fitting.column_scales import contrasts, own_scales
 from flyrun.fitting.groups import turning
-from flyrun.fitting.groups.curves import Drawn
 from flyrun.fitting.groups.draw import draw as draw_groups
 from flyrun.fitting.groups.grouped_table import OfTable
+from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.proposal import Several

@@ -23,6 +23,7 @@ from flyrun.fitting.request import Budget, Clock, Request
 from flyrun.ground.errors import FlyrunError
 from flyrun.ground.schema import did_you_mean, listing
 from flyrun.tables import frames
+from flyrun.tables.new_rows import Rows
 
 
 class _Regression(BaseEstimator):
@@ -101,10 +102,11 @@ class _Regression(BaseEstimator):
         drawn = self.draws_, self.noise_
         return predict.Fitted(self._layout, model_family.link, model_family, settings, *drawn)
 
-    def _rows(self, X: ArrayLike) -> pd.DataFrame:
+    def _rows(self, X: ArrayLike) -> Rows:
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=np.float64)
-        return pd.DataFrame(x[:, self._kept], columns=[column.name for column in self._layout.features])
+        names = [column.name for column in self._layout.features]
+        return Rows(range(len(x)), dict(zip(names, x.T[self._kept], strict=True)), {})
 
     def _whole(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slopes (..., D) of all columns and intercepts (...) of coefficients (..., D' + 1) of those kept."""

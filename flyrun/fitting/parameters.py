@@ -136,7 +136,7 @@ def designs_of(
     for number in family.auxiliary(dataset.n_classes, 1.0):
         part, further = datasets.get(number.name), np.zeros(())
         if weights is not None and family.precise is not None and number.name == family.precise[0]:
-            further = by_weights(family, weights)
+            further = family.by_weights(weights)
         elif part is None:
             designs.append(None)
             continue
@@ -144,12 +144,6 @@ def designs_of(
         features = np.ones((len(dataset.target), 1)) if part is None else np.asarray(part.features)
         designs.append(Design(features, offset + further))
     return () if designs.count(None) == len(designs) else tuple(designs)
-
-
-def by_weights(family: Family, weights: np.ndarray) -> np.ndarray:
-    """What precision weights add to the log of the number that they scale, (N,). The family has one."""
-    assert family.precise is not None
-    return family.precise[1] * np.log(weights)
 
 
 def refuse_weights(table: Table, family: Family) -> None:

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from flyrun.families.family import Family
-from flyrun.fitting.groups.curves import Drawn
+from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.stored_effects import NEW_GROUPS, PARTS, Effects
-from flyrun.fitting.parameters import by_weights
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.numerics.special import sigmoid
 from flyrun.ground.schema import listing, quoted
 from flyrun.tables import new_rows
 from flyrun.tables.encode import design
 from flyrun.tables.layout import Layout
+from flyrun.tables.new_rows import Rows
 from flyrun.tables.options import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KINDS = ("mean", "chance", "response")
 # Rows that are worked out at a time. New targets are drawn by a generator for each such block, so that they
 # do not depend on how a table was cut: do not change it without need.
 _BLOCK = 512
 _SQUARED = 1e150  # numbers above have no square
+_NEW = "the new rows"
+#: what to say of a prediction that is not finite
+BEYOND = (
+    "beyond 1.8e308, the largest number there is, so that inf stands there; are the columns in the units of "
+    "the fit's table?"
+)
 _FAR = 1e300  # linear predictors of classes beyond are as far out, and have differences
 
 
@@ -156,19 +164,22 @@ def predictions(
     return predicted(fit, rows, kind, interval, seed)
 
 
-def checked_rows(fit: Fitted, frame: pd.DataFrame) -> pd.DataFrame:
+def checked_rows(fit: Fitted, frame: pd.DataFrame) -> Rows:
     """Rows of a frame, checked. Raises DataError for those that do not fit."""
-    return _checked(fit, frame, "the new rows", _place)
+    new_rows.lacking(fit.layout, [*map(str, frame.columns)], _NEW, fit.groups)
+    return _checked(fit, new_rows.of_frame(frame, fit.needed), frame.index, _NEW, _place)
 
 
-def _checked(fit: Fitted, frame: pd.DataFrame, what: str, place: new_rows.Place) -> pd.DataFrame:
-    rows = new_rows.checked(frame, fit.layout, what, place, fit.groups)
+def _checked(
+    fit: Fitted, table: Mapping[str, np.ndarray], index: Sequence[Any], what: str, place: new_rows.Place
+) -> Rows:
+    rows = new_rows.checked(table, index, fit.layout, what, place, fit.groups)
     for effects in fit.effects:
         effects.refuse_new(rows, what, place)
     return rows
 
 
-def means(fit: Fitted, rows: pd.DataFrame, kind: str = "mean") -> Iterator[np.ndarray]:
+def means(fit: Fitted, rows: Rows, kind: str = "mean") -> Iterator[np.ndarray]:
     """Expected targets of checked rows, a block of rows at a time, (S, n, 1); of K classes (S, n, K).
 
     kind: "mean", or "chance" as of `predictions`.
@@ -184,7 +195,7 @@ def refuse_kind(fit: Fitted, kind: str, known: Sequence[str] = KINDS) -> None:
         raise ConfigError(f"--kind chance: {fit.layout.explained} has an expectation, no chance; take mean")
 
 
-def rows_of(fit: Fitted, path: Path) -> pd.DataFrame:
+def rows_of(fit: Fitted, path: Path) -> Rows:
     """The rows of a file, read as the fit's was, checked. Raises DataError as `checked_rows` does."""
     from flyrun.tables import pieces, text_table  # late: a frame needs neither
 
@@ -196,16 +207,42 @@ def rows_of(fit: Fitted, path: Path) -> pd.DataFrame:
         return text_table.place(path, int(str(index)), options)
 
     read = pieces.pieces(path, fit.needed, options, fit.layout.text | set(fit.groups))
-    checked = [_checked(fit, piece, str(path), place) for piece in read]
+    checked = [
+        _checked(fit, new_rows.of_frame(piece, fit.needed), piece.index, str(path), place) for piece in read
+    ]
     if not checked:
         raise DataError(f"{path}: has no row to predict")
-    return pd.concat(checked)
+    return Rows.together(checked)
 
 
 def predicted(
-    fit: Fitted, rows: pd.DataFrame, kind: str = "mean", interval: float = 0.9, seed: int = 0, first: int = 0
+    fit: Fitted, rows: Rows, kind: str = "mean", interval: float = 0.9, seed: int = 0, first: int = 0
 ) -> pd.DataFrame:
     """`predictions` of checked rows, of which the first is the table's row number `first`."""
+    import pandas as pd  # late: a service of single rows needs none
+
+    names, values, error = summaries(fit, rows, kind, interval, seed, first)
+    table = pd.DataFrame(values, rows.index, names)
+    if error > 0.0:
+        table.attrs["error"] = error
+    return table
+
+
+def of_row(
+    fit: Fitted, row: Mapping[str, Any], kind: str = "mean", interval: float = 0.9, seed: int = 0
+) -> dict[str, float]:
+    """`predictions` of one row, given by its columns. Raises DataError for one that does not fit."""
+    rows = _checked(fit, new_rows.of_mapping(row), range(1), "the new row", lambda index: "its only row")
+    names, values, _ = summaries(fit, rows, kind, interval, seed)
+    return dict(zip(names, values[0].tolist(), strict=True))
+
+
+def summaries(
+    fit: Fitted, rows: Rows, kind: str = "mean", interval: float = 0.9, seed: int = 0, first: int = 0
+) -> tuple[list[str], np.ndarray, float]:
+    """Names and values (n, C) of `predictions` of checked rows, and a mean's largest standard error, of fits
+    with groups, else 0.
+    """
     refuse_kind(fit, kind)
     blocks, error = list[np.ndarray](), 0.0
     for draws in _drawn(fit, rows, kind, seed, first):
@@ -216,10 +253,7 @@ def predicted(
     labels = [f"[{level}]" for level in fit.levels] or [""]
     names = [f"{key}{label}" for label in labels for key in ("mean", "sd", "low", "high")]
     values = np.concatenate(blocks) if blocks else np.empty((0, len(labels), 4))
-    table = pd.DataFrame(values.reshape(len(rows), -1), rows.index, names)
-    if error > 0.0:
-        table.attrs["error"] = error
-    return table
+    return names, values.reshape(len(rows), -1), error
 
 
 @np.errstate(all="ignore")
@@ -248,17 +282,14 @@ def overflow(table: pd.DataFrame) -> str:
     if not wrong.any():
         return ""
     more = f" and {wrong.sum() - 1:,} more" if wrong.sum() > 1 else ""
-    return (
-        f"{table.index[wrong.argmax()]}{more}: beyond 1.8e308, the largest number there is, so that inf "
-        "stands there; are the columns in the units of the fit's table?"
-    )
+    return f"{table.index[wrong.argmax()]}{more}: {BEYOND}"
 
 
-def _drawn(fit: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) -> Iterator[np.ndarray]:
+def _drawn(fit: Fitted, rows: Rows, kind: str, seed: int, first: int) -> Iterator[np.ndarray]:
     """Means or new targets of a block of rows at a time, (S, n, 1); of K classes (S, n, K)."""
     assert first % _BLOCK == 0
     for start in range(0, len(rows), _BLOCK):
-        block = rows.iloc[start : start + _BLOCK]
+        block = rows.part(start, start + _BLOCK)
         rng = np.random.default_rng([seed, (first + start) // _BLOCK])
         p = [_predictor(fit, block), *_others(fit, block)]
         at = fit, p, 1.0 if kind == "chance" else _trials(fit, block)
@@ -266,7 +297,7 @@ def _drawn(fit: Fitted, rows: pd.DataFrame, kind: str, seed: int, first: int) ->
 
 
 @np.errstate(all="ignore")  # a row may be so far out that there is no number for it
-def _predictor(fit: Fitted, rows: pd.DataFrame) -> np.ndarray:
+def _predictor(fit: Fitted, rows: Rows) -> np.ndarray:
     """η of each draw and row, (S, N), with its offset; of K classes (S, N, K-1), each against the first.
 
     Ordered classes have no intercept in it: cutpoints stand in for it.
@@ -280,15 +311,15 @@ def _predictor(fit: Fitted, rows: pd.DataFrame) -> np.ndarray:
     return eta
 
 
-def _offsets(layout: Layout, rows: pd.DataFrame) -> list[np.ndarray]:
+def _offsets(layout: Layout, rows: Rows) -> list[np.ndarray]:
     """What rows add to a predictor, (N,), if anything."""
     beside = [(role, column) for role, column in layout.beside.items() if role in ("offset", "exposure")]
-    values = [(role, rows[column.name].to_numpy(np.float64)) for role, column in beside]
+    values = [(role, rows.columns[column.name]) for role, column in beside]
     return [np.log(column) if role == "exposure" else column for role, column in values]
 
 
 @np.errstate(all="ignore")  # as above
-def _others(fit: Fitted, rows: pd.DataFrame) -> list[np.ndarray]:
+def _others(fit: Fitted, rows: Rows) -> list[np.ndarray]:
     """Auxiliary numbers of each draw as they were sampled, (S, 1) each, or (S, N) of one that has columns."""
     by_row = {
         name: fit.columns[name] @ design(rows, part).T + sum(_offsets(part, rows))
@@ -298,7 +329,7 @@ def _others(fit: Fitted, rows: pd.DataFrame) -> list[np.ndarray]:
     if column is not None and fit.family.precise is not None:
         name = fit.family.precise[0]
         scale = others_at(fit, by_row)[_numbers(fit).index(name)]
-        by_row[name] = scale + by_weights(fit.family, rows[column.name].to_numpy(np.float64))
+        by_row[name] = scale + fit.family.by_weights(rows.columns[column.name])
     return others_at(fit, by_row)
 
 
@@ -312,9 +343,9 @@ def _numbers(fit: Fitted) -> list[str]:
     return [number.name for number in fit.family.auxiliary(len(fit.levels), 1.0)][: fit.aux.shape[1]]
 
 
-def _trials(fit: Fitted, rows: pd.DataFrame) -> np.ndarray | float:
+def _trials(fit: Fitted, rows: Rows) -> np.ndarray | float:
     column = fit.layout.beside.get("trials")
-    return 1.0 if column is None else rows[column.name].to_numpy(np.float64)
+    return 1.0 if column is None else rows.columns[column.name]
 
 
 @np.errstate(all="ignore")  # far out e^η overflows, and is inf
@@ -339,9 +370,11 @@ def means_at(fit: Fitted, p: list[np.ndarray], trials: np.ndarray | float) -> np
 
 
 def _inverse(link: str) -> Any:
-    from scipy.special import ndtr  # late: only probit needs it
+    if link == "probit":
+        from scipy.special import ndtr  # late: only probit needs it
 
-    return {"identity": np.asarray, "log": np.exp, "logit": sigmoid, "probit": ndtr}[link]
+        return ndtr
+    return {"identity": np.asarray, "log": np.exp, "logit": sigmoid}[link]
 
 
 @np.errstate(all="ignore")  # as above

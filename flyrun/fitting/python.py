@@ -2,20 +2,21 @@
 
 import argparse
 import contextlib
+import math
 import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from flyrun.fitting import comparisons, engine, finished, loo, predict, priors, ratios, stored
+from flyrun.fitting import predict, priors, ratios, stored
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged, parameters
+from flyrun.fitting.predict import Fitted
 from flyrun.fitting.request import KEYS, LISTS, Budget, Clock, Request
-from flyrun.fitting.scan import many_files
 from flyrun.fitting.smooths import Smooth
-from flyrun.ground import netcdf, run_files
+from flyrun.ground import netcdf
 from flyrun.ground.errors import ConfigError, FlyrunError
 from flyrun.tables import frames
 from flyrun.tables.layout import Layout
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+    from flyrun.fitting import engine, loo
+
 _ROWS = 12  # of a summary that is shown where a Fit is
+_SETTINGS = 8  # of predictions whose draws are kept at hand
 
 
 def fit(
@@ -122,17 +126,20 @@ def _as_argument(option: re.Match[str]) -> str:
     return f"{name}={value!r}" if not value.isdigit() else f"{name}={value}"
 
 
-def _answer(request: Request) -> engine.Answer:
+def _answer(request: Request) -> "engine.Answer":
     """Of one scan, where the table is many files or one too large."""
+    from flyrun.fitting import engine  # late: who only loads a fit needs neither
+    from flyrun.fitting.scan import many_files  # late
+
     if many_files.wanted(request):
         return many_files.answer(request, None)
     return engine.answer(stored.asked(request), Clock().spent(request.budget))
 
 
 def load(folder: str | Path, results_dir: str = Request.results_dir) -> "Fit":
-    """A finished fit, by its name, or the folder that `flyrun fit` or `fit(name=…)` left: results/runs/NAME.
+    """A finished fit, by its name, its folder results/runs/NAME, or the file that `save` wrote.
 
-    Raises ConfigError where no fit is there.
+    Nothing is written. Raises ConfigError where no fit is there.
     """
     path = Path(folder).expanduser()
     named = Path(results_dir).expanduser() / "runs" / path  # a folder of data may have a fit's name
@@ -140,18 +147,30 @@ def load(folder: str | Path, results_dir: str = Request.results_dir) -> "Fit":
 
 
 class Fit:
-    """A posterior: its draws, what they say, and what vouches for them. folder: where its files are."""
+    """A posterior: its draws, what they say, and what vouches for them. folder: where its files are, or the
+    file that `save` wrote.
+
+    Several threads may ask at once.
+    """
 
     def __init__(self, folder: Path, data: object = None, temporary: object = None):
         self.folder = folder
         self._about = stored.about(folder)
         self._data = data
         self._temporary = temporary  # removes the folder when it is collected
+        self._at_hand = dict[tuple[int | None, str, int], Fitted]()
+
+    def save(self, path: str | Path) -> None:
+        """Write all that it knows into one file, for `flyrun.load` on any machine, without its table.
+
+        A ZIP archive of JSON and netCDF: no pickle, and nothing in it is run. Raises StoreError.
+        """
+        stored.save(self.folder, Path(path).expanduser())
 
     @property
     def posterior(self) -> "xr.DataTree":
         """The draws, for ArviZ: beta (chain, draw, coefficient), on the columns' own scales."""
-        with netcdf.tree(self.folder / run_files.POSTERIOR) as tree:
+        with stored.opened(self.folder) as file, netcdf.tree(file) as tree:
             return tree.load()
 
     def summary(self, exp: bool = False) -> "pd.DataFrame":
@@ -177,6 +196,18 @@ class Fit:
         columns = rows[[name, f"{name}_q03", f"{name}_q97"]].dropna()
         return columns.set_axis([name, "q03", "q97"], axis=1)
 
+    @overload
+    def predict(
+        self,
+        data: Mapping[str, object],
+        kind: str = "mean",
+        interval: float = 0.9,
+        draws: int | None = None,
+        seed: int = 0,
+        new_groups: str = "refuse",
+    ) -> dict[str, float]: ...
+
+    @overload
     def predict(
         self,
         data: object,
@@ -185,18 +216,47 @@ class Fit:
         draws: int | None = None,
         seed: int = 0,
         new_groups: str = "refuse",
-    ) -> "pd.DataFrame":
+    ) -> "pd.DataFrame": ...
+
+    def predict(
+        self,
+        data: object,
+        kind: str = "mean",
+        interval: float = 0.9,
+        draws: int | None = None,
+        seed: int = 0,
+        new_groups: str = "refuse",
+    ) -> "pd.DataFrame | dict[str, float]":
         """Mean, sd and the ends of the central interval of each row's prediction, as `flyrun predict` has it.
 
-        data: a frame with the columns that explain the target. kind: "mean", "chance" of one trial, or
+        data: a frame with the columns that explain the target, or a row, {"age": 41, "sex": "f"}, whose
+        prediction comes as a dictionary, too. kind: "mean", "chance" of one trial, or
         "response", new targets. draws: so many of the fit's, by default all. new_groups: "refuse" groups that
         the fit has not seen, "draw" their effects, as groups differ, or take "zero".
         Raises DataError for rows that do not fit.
         """
-        frame = frames.pandas(data)
-        return _warned(
-            predict.predictions(stored.fitted(self.folder), frame, kind, interval, draws, seed, new_groups)
-        )
+        fit = self._fitted(draws, new_groups, seed)
+        if isinstance(data, Mapping):
+            row = predict.of_row(fit, data, kind, interval, seed)
+            if not all(map(math.isfinite, row.values())):
+                warnings.warn(f"the row: {predict.BEYOND}", stacklevel=2)
+            return row
+        rows = predict.checked_rows(fit, frames.pandas(data))
+        return _warned(predict.predicted(fit, rows, kind, interval, seed))
+
+    def _fitted(self, draws: int | None = None, new_groups: str = "refuse", seed: int = 0) -> Fitted:
+        """The draws for predictions, read once."""
+        if new_groups != "draw":
+            seed = 0  # which then matters to no effect
+        if len(self._at_hand) > _SETTINGS:
+            self._at_hand = {}
+        key = draws, new_groups, seed
+        fit = self._at_hand.get(key)
+        if fit is None:
+            usual = key == (None, "refuse", 0)
+            whole = stored.fitted(self.folder) if usual else self._fitted()
+            fit = self._at_hand[key] = whole if usual else whole.thinned(draws).with_new(new_groups, seed)
+        return fit
 
     @property
     def groups(self) -> "pd.DataFrame":
@@ -208,7 +268,7 @@ class Fit:
         """
         import pandas as pd  # late
 
-        effects = stored.fitted(self.folder).factors
+        effects = self._fitted().factors
         if not effects:
             raise ConfigError("groups: the fit has none; (1 | COLUMN) in its formula makes groups")
         tables, names = [factor.table() for factor in effects], [factor.bar.group for factor in effects]
@@ -225,6 +285,8 @@ class Fit:
         says which. groups: "known", the rows' own, "draw", new ones in their place, or "zero", no effects.
         Raises ConfigError for a column that explains nothing, DataError where the table has changed.
         """
+        from flyrun.fitting import comparisons  # late: as above
+
         with self._rows() as rows:
             return _warned(comparisons.differences(self.folder, rows, column, interval, kind, groups))
 
@@ -240,19 +302,23 @@ class Fit:
 
         Columns and errors: as `comparisons`.
         """
+        from flyrun.fitting import comparisons  # late: as above
+
         with self._rows() as rows:
             return _warned(comparisons.derivatives(self.folder, rows, column, by, interval, kind, groups))
 
     @contextlib.contextmanager
     def _rows(self) -> "Iterator[pd.DataFrame]":
         """The rows that it was fitted to, as they stand in the table."""
+        from flyrun.fitting import finished  # late: as above
+
         if self._data is None or isinstance(self._data, (str, Path)):
             yield finished.rows(self.folder)
         else:
             with _named(self._data) as name:
                 yield finished.rows(self.folder, path=name)
 
-    def loo(self, by: str | None = None) -> loo.Loo:
+    def loo(self, by: str | None = None) -> "loo.Loo":
         """How well the fit foretells each row from all others: elpd, its standard error, by row.
 
         by: leave out a group of rows at a time, as "clinic", and foretell them together as a new one's; a
@@ -260,6 +326,8 @@ class Fit:
         Reads the table again. Raises DataError where it is not there, or not as it was, ConfigError for a
         column without effects.
         """
+        from flyrun.fitting import loo  # late: as above
+
         if isinstance(self._data, (str, Path)) or self._data is None:
             return loo.of(self.folder, by)
         with _named(self._data) as name:
@@ -284,7 +352,12 @@ class Fit:
         return path if path.exists() else self.write_report()
 
     def write_report(self) -> Path:
-        """Make report and table from what is stored; the page that a browser shows."""
+        """Make report and table from what is stored; the page that a browser shows.
+
+        Raises ConfigError for a model, which is a file.
+        """
+        if self.folder.is_file():
+            raise ConfigError(f"{self.folder}: a report goes into the folder of a fit, and this is a file")
         from flyrun.fitting import page  # late: matplotlib
 
         page.build(self.folder)
@@ -300,11 +373,13 @@ class Fit:
         return f"<p>{self._about['how']}</p>{table}"
 
 
-def difference(first: loo.Loo, other: loo.Loo) -> loo.Difference:
+def difference(first: "loo.Loo", other: "loo.Loo") -> "loo.Difference":
     """The elpd of one fit's `loo()` less that of another, with its standard error.
 
     Raises ConfigError where they are not of the same rows.
     """
+    from flyrun.fitting import loo  # late: as above
+
     return loo.difference(first, other)
 
 

@@ -1,36 +1,44 @@
-"""A fit's folder: fit.json, what it says, and posterior.nc, its draws. Nothing else writes or reads these."""
+"""A fit's folder: fit.json, what it says, and posterior.nc, its draws. Nothing else writes or reads these.
+
+One file may hold both, a model: a ZIP archive, without pickle. A service that only reads imports little: what
+fits and writes comes late.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import io
+import json
 import shlex
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import h5py
 import numpy as np
 
 from flyrun import __version__
-from flyrun.families.family import Family, family
-from flyrun.fitting import explained, predict, predictive_checks, priors, question, ratios
-from flyrun.fitting.engine import Answer
-from flyrun.fitting.groups.curves import Drawn
-from flyrun.fitting.groups.grouped_table import OfTable
+from flyrun.families.family import family
+from flyrun.fitting import predict
+from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.stored_effects import Effects, stored_as
 from flyrun.fitting.groups.stored_effects import read as read_effects
-from flyrun.fitting.groups.terms_table import OfTerms
-from flyrun.fitting.question import Question
-from flyrun.fitting.request import ELSEWHERE, Request
-from flyrun.ground import environment, files, netcdf, progress, run_files
+from flyrun.ground import files, netcdf, run_files
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.lock import locked
 from flyrun.tables.layout import Column, Layout
-from flyrun.tables.options import Table
 
+if TYPE_CHECKING:
+    from flyrun.families.family import Family
+    from flyrun.fitting.engine import Answer
+    from flyrun.fitting.question import Question
+    from flyrun.fitting.request import Request
+    from flyrun.tables.options import Table
+
+_MODEL, _FORMAT = "model.json", 1  # of a model: what it is, and the version of what is in it
 FIT = "fit.json"  # what a fit found
 _OF = "column_of_"  # and a variable's name: its axis
 GROUPS = "groups.csv"  # groups' effects, all levels of all factors
@@ -40,7 +48,9 @@ Draws = dict[str, np.ndarray]
 
 
 def about(folder: Path) -> dict[str, Any]:
-    """What a fit's fit.json says. Raises ConfigError where no finished fit is there."""
+    """What a fit's fit.json says, in its folder or its model. Raises ConfigError where no finished fit is."""
+    if folder.is_file():
+        return _about_model(folder)
     if not is_fit(folder) or not (folder / run_files.POSTERIOR).is_file():
         raise ConfigError(f"{folder}: holds no finished fit; name the folder that `flyrun fit` wrote")
     return _read(folder)
@@ -65,9 +75,52 @@ def _arms(folder: Path) -> list[Any]:
     return run_files.read_run(folder)["arms"] if (folder / run_files.RUN).exists() else []
 
 
+def save(folder: Path, path: Path) -> None:
+    """Write a model: all that a fit's folder, or its model, knows, in one file. Raises StoreError."""
+    contents = {_MODEL: json.dumps({"format": _FORMAT, "flyrun": __version__}).encode()}
+    contents |= {FIT: json.dumps(about(folder)).encode(), run_files.POSTERIOR: opened(folder).read()}
+
+    def write(file: BinaryIO) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in contents.items():
+                archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+
+    with files.writing(path):
+        files.write(path, write)
+
+
+def _about_model(path: Path) -> dict[str, Any]:
+    """fit.json of a model. Raises ConfigError where the file is none."""
+    kind = json.loads(_member(path, _MODEL))
+    if kind["format"] > _FORMAT:
+        raise ConfigError(
+            f"{path}: was written by flyrun {kind['flyrun']}; install that version or a later one"
+        )
+    return json.loads(_member(path, FIT))
+
+
+def _member(path: Path, name: str) -> bytes:
+    """What a model has under a name, checked by its digest there."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(name)
+    except (OSError, KeyError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ConfigError(
+            f"{path}: is no whole model ({' '.join(str(error).split())}); write it with `fit.save(...)`, or "
+            "name the folder that `flyrun fit` wrote"
+        ) from error
+
+
+def opened(folder: Path) -> BinaryIO:
+    """posterior.nc of a folder or of a model, to read; close it."""
+    if folder.is_file():
+        return io.BytesIO(_member(folder, run_files.POSTERIOR))
+    return open(folder / run_files.POSTERIOR, "rb")
+
+
 def draws(folder: Path) -> tuple[Draws, Draws]:
     """Draws of even weight, (C, T, ...) by name, and those with weights, (S, ...), if there are such."""
-    with netcdf.read(folder / run_files.POSTERIOR) as file:
+    with opened(folder) as source, netcdf.read(source) as file:
         even, weighted = (
             {name: np.asarray(values) for name, values in file[group].items()} if group in file else {}
             for group in ("posterior", "weighted")
@@ -76,11 +129,16 @@ def draws(folder: Path) -> tuple[Draws, Draws]:
 
 
 def fitted(folder: Path) -> predict.Fitted:
-    """The fit in a run's folder. Raises ConfigError where there is none."""
+    """The fit in a run's folder, or of a model. Raises ConfigError where there is none."""
     told = about(folder)
-    layout, model = Layout.from_dict(told["layout"]), family(told["settings"]["model"])
+    try:
+        layout, model = Layout.from_dict(told["layout"]), family(told["settings"]["model"])
+    except ImportError as error:
+        name = told["settings"]["model"]
+        raise ConfigError(f"{folder}: model {name} is of a package that is not installed here") from error
     even, _ = draws(folder)
-    effects = read_effects(folder / run_files.POSTERIOR, told["settings"], layout)
+    with opened(folder) as source, netcdf.read(source) as file:
+        effects = read_effects(file, told["settings"], layout)
     return predict.of_draws(layout, told["link"], model, told["settings"], even, effects)
 
 
@@ -91,6 +149,9 @@ def alone(request: Request) -> Iterator[None]:
     A folder that stays empty goes again. Raises StoreError where another process holds it, or it cannot be
     written.
     """
+    from flyrun.fitting.request import ELSEWHERE  # late: as below
+    from flyrun.ground.lock import locked  # late
+
     folder = request.folder
     files.refuse_unwritable(folder, ELSEWHERE)
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
@@ -110,6 +171,8 @@ def _remove_empty(folder: Path) -> None:
 
 def asked(request: Request) -> Question:
     """The question of a request for one table, whose answer may be written. Errors: as of both below."""
+    from flyrun.fitting import question  # late: what is read needs none of it
+
     made = question.of(request)
     refuse_to_replace(request, made.table, made.family)
     return made
@@ -117,6 +180,8 @@ def asked(request: Request) -> Question:
 
 def refuse_to_replace(request: Request, table: Table, one: Family) -> None:
     """Raise ConfigError where a fit of other settings, or an experiment, is in the folder of a request."""
+    from flyrun.fitting import question  # late: as above
+
     folder, free = request.folder, f"--name {run_files.free_name(request.folder)} keeps both"
     if _arms(folder):
         raise ConfigError(f"{folder}: holds an experiment; {free}")
@@ -130,6 +195,11 @@ def refuse_to_replace(request: Request, table: Table, one: Family) -> None:
 
 def write(answer: Answer) -> Path:
     """Write an answer's posterior.nc, fit.json and run.json, of which the report is made; their folder."""
+    from flyrun.fitting import priors, ratios  # late: as above
+    from flyrun.fitting.groups.grouped_table import OfTable  # late
+    from flyrun.fitting.request import ELSEWHERE  # late
+    from flyrun.ground import environment, progress  # late
+
     of = answer.question
     request, layout, posterior = of.request, of.layout, of.posterior
     folder, own = request.folder, of.family
@@ -210,6 +280,8 @@ def _slopes(effects: Effects, layout: Layout) -> list[Column]:
 
 def _predictive(answer: Answer) -> dict[str, Any]:
     """What a fit says of its own rows; nothing where these are not at hand or not whole."""
+    from flyrun.fitting import predictive_checks  # late: as above
+
     of = answer.question
     if of.dataset is None or of.dataset.unseen or len(_groups(answer)) < len(answer.groups):
         return {}
@@ -223,6 +295,10 @@ def _groups(answer: Answer) -> tuple[Effects, ...]:
 
 def _explained(answer: Answer) -> list[dict[str, Any]]:
     """What groups explain; nothing without them, and where rows are not whole."""
+    from flyrun.fitting import explained  # late: as above
+    from flyrun.fitting.groups.grouped_table import OfTable  # late
+    from flyrun.fitting.groups.terms_table import OfTerms  # late
+
     of = answer.question
     if of.dataset is None or of.dataset.unseen or not isinstance(of.posterior, OfTable | OfTerms):
         return []

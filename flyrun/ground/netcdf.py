@@ -10,7 +10,7 @@ before others see it.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import h5py
 import numpy as np
@@ -26,16 +26,16 @@ def create(path: Path) -> h5py.File:
     return h5py.File(path, "w", track_order=True, locking=False)
 
 
-def read(path: Path) -> h5py.File:
-    """A file to read; close it."""
-    return h5py.File(path, "r", locking=False)
+def read(file: Path | BinaryIO) -> h5py.File:
+    """A file to read, by name or open; close it."""
+    return h5py.File(file, "r", locking=False)
 
 
-def tree(path: Path) -> "xarray.DataTree":
+def tree(file: Path | BinaryIO) -> "xarray.DataTree":
     """A file's groups, opened lazily by xarray; close it."""
     import xarray  # late: a second
 
-    return xarray.open_datatree(path, engine="h5netcdf", driver_kwds={"locking": False})
+    return xarray.open_datatree(file, engine="h5netcdf", driver_kwds={"locking": False})
 
 
 def group(file: h5py.File, name: str) -> h5py.Group:

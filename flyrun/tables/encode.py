@@ -2,17 +2,19 @@
 becomes. Shards' rows come as arrays, whose categories are numbers of levels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flyrun.ground.errors import DataError
+from flyrun.tables import by_name
 from flyrun.tables.layout import Column, Layout
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from flyrun.tables.new_rows import Rows
 
 
 #: what columns beside the features become, by role, where it has another name
@@ -27,7 +29,7 @@ def encode(piece: "pd.DataFrame", layout: Layout) -> tuple[np.ndarray, np.ndarra
     """
     parts = features(_columns(piece, layout), layout.features)
     rows = np.vstack([*parts, np.full(len(piece), layout.ones)]).T  # in half the time of columns side by side
-    aim = target(numbers(piece[layout.target.name], layout.target), layout)
+    aim = target(layout.target.coded(piece[layout.target.name]), layout)
     aim = aim * 2.0 - 1.0 if layout.domain.classes == 2 else aim
     others = [
         beside(role, piece[column.name].to_numpy(np.float64), layout)
@@ -36,14 +38,22 @@ def encode(piece: "pd.DataFrame", layout: Layout) -> tuple[np.ndarray, np.ndarra
     return rows, np.column_stack([aim, *others]).astype(np.float64, copy=False)
 
 
-def design(piece: "pd.DataFrame", layout: Layout, what: str = "the new rows") -> np.ndarray:
+def design(rows: "Rows", layout: Layout, what: str = "the new rows") -> np.ndarray:
     """Features (n, D) of checked rows as coefficients on the columns' own scales take them, ones last."""
+    if layout.formula is None:
+        columns: Iterable[np.ndarray] = [rows.columns[column.name] for column in layout.features]
+    elif (by_names := by_name.values(layout, rows.columns)) is not None:
+        columns = by_names
+    else:
+        from flyrun.tables import formula  # late: half a second
+
+        matrix = formula.matrix(layout.formula, layout.sources, layout.state)
+        columns = matrix.of_codes(rows.columns, rows.index, what)[1].T
     plain = [replace(column, mean=0.0, sd=1.0) for column in layout.features]
-    parts = features(_columns(piece, layout, what), plain)
-    return np.vstack([*parts, np.ones(len(piece))]).T.astype(np.float64, "C")
+    return np.vstack([*features(columns, plain), np.ones(len(rows))]).T.astype(np.float64, "C")
 
 
-def features(columns: Sequence[np.ndarray], layout: Sequence[Column]) -> list[np.ndarray]:
+def features(columns: Iterable[np.ndarray], layout: Sequence[Column]) -> list[np.ndarray]:
     """What columns (n,) become: a number's (n,), standardised; a category's (levels - 1, n), of 0 and 1."""
     return [
         (values - column.mean) / column.sd if column.levels is None else zero_one(values, len(column.levels))
@@ -82,23 +92,10 @@ def copies(columns: Mapping[str, np.ndarray]) -> np.ndarray | None:
     return np.prod(counts, axis=0) if counts else None
 
 
-def _columns(piece: "pd.DataFrame", layout: Layout, what: str = "the file") -> list[np.ndarray]:
+def _columns(piece: "pd.DataFrame", layout: Layout) -> list[np.ndarray]:
     """What features are made of, (n,) each: a formula's matrix, or the table's own columns."""
     if layout.formula is not None:
         from flyrun.tables import formula  # late: few fits have one
 
-        piece = formula.matrix(layout.formula, layout.sources, layout.state).columns(piece, what)
-    return [numbers(piece[column.name], column) for column in layout.features]
-
-
-def numbers(values: "pd.Series", column: Column) -> np.ndarray:
-    """A number's values, a category's numbers of levels, (n,)."""
-    import pandas as pd  # late: workers have arrays
-
-    if column.levels is None:
-        return values.to_numpy(np.float64)
-    known = column.levels if column.text else [float(level) for level in column.levels]
-    codes = pd.Categorical(values.astype(str if column.text else np.float64), categories=known).codes
-    if (codes < 0).any():
-        raise DataError(f"column {column.name} holds other values than a moment ago; leave the file as it is")
-    return codes.astype(np.int64)
+        piece = formula.matrix(layout.formula, layout.sources, layout.state).columns(piece, "the file")
+    return [column.coded(piece[column.name]) for column in layout.features]

@@ -9,7 +9,7 @@ import ast
 import functools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeGuard
 
@@ -205,7 +205,8 @@ class Matrix:
     @classmethod
     def of(cls, formula: Formula, sources: list[Column], table: pd.DataFrame) -> "Matrix":
         """With the state of a whole table. ConfigError for what cannot be evaluated."""
-        spec, shown = _built(formula, _typed(table, sources), {}, "the table").model_spec, formula.names.shown
+        whole = _typed(_coded(table, sources), sources, len(table))
+        spec, shown = _built(formula, whole, {}, "the table").model_spec, formula.names.shown
         kinds = {
             shown(key): list(state["categories"])
             for key, (_, state) in spec.encoder_state.items()
@@ -220,31 +221,40 @@ class Matrix:
 
         Raises DataError naming the row for a number that is not finite, or beyond a spline's ends.
         """
-        self._refuse_beyond(piece, what)
-        built = _built(self.formula, _typed(piece, self.sources), self.state, what)
+        names, values = self.of_codes(_coded(piece, self.sources), piece.index, what)
+        return pd.DataFrame(values, piece.index, names)
+
+    def of_codes(
+        self, columns: Mapping[str, np.ndarray], index: Sequence[Any], what: str
+    ) -> tuple[list[str], np.ndarray]:
+        """Names and values (n, D) of the same. columns: (n,) each, of categories the numbers of levels;
+        index: what rows are called.
+        """
+        self._refuse_beyond(columns, index, what)
+        built = _built(self.formula, _typed(columns, self.sources, len(index)), self.state, what)
         _, *names = built.model_spec.column_names  # the first is the intercept
         names = [self.formula.names.shown(name.replace("[T.", "[")) for name in names]
-        frame = pd.DataFrame(np.asarray(built, dtype=np.float64)[:, 1:], piece.index, names)
-        wrong = ~np.isfinite(frame.to_numpy())
+        values = np.asarray(built, dtype=np.float64)[:, 1:]
+        wrong = ~np.isfinite(values)
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            value, name = frame.iat[row, column], frame.columns[column]
-            at = f"row {frame.index[row]} (rows count from 0)"
+            at = f"row {index[row]} (rows count from 0)"
+            value, name = values[row, column], names[column]
             raise DataError(f"{what}: {at}: {name} is {value}; mend the row or the formula")
-        return frame
+        return names, values
 
-    def _refuse_beyond(self, piece: pd.DataFrame, what: str) -> None:
+    def _refuse_beyond(self, columns: Mapping[str, np.ndarray], index: Sequence[Any], what: str) -> None:
         for expression, state in self.state["functions"].items():
             match = re.match(r"\w+\(\s*(?:`([^`]+)`|([\w.]+))\s*[,)]", expression)
             if match is None or "lower_bound" not in state or "extrapolation" in expression:
                 continue
             name = match[1] or match[2]
-            low, high, values = (state["lower_bound"], state["upper_bound"], piece[name].to_numpy(np.float64))
+            low, high, values = state["lower_bound"], state["upper_bound"], columns[name]
             beyond = (values < low) | (values > high)
             if beyond.any():
                 at = int(beyond.argmax())
                 longer = f"{expression[:-1]}, extrapolation='extend')"
-                row = f"row {piece.index[at]} (rows count from 0)"
+                row = f"row {index[at]} (rows count from 0)"
                 raise DataError(
                     f"{what}: {row}: {name} is {values[at]:g}, beyond {low:g} to {high:g}, which "
                     f"{expression} was fitted to; leave the row out, or fit with {longer}"
@@ -281,25 +291,20 @@ def _built(formula: Formula, piece: pd.DataFrame, state: dict[str, Any], what: s
     return built
 
 
-def _typed(piece: pd.DataFrame, sources: list[Column]) -> pd.DataFrame:
-    """Numbers as floats, categories with all levels of the table, the reference first."""
-    columns: dict[str, Any] = {}
-    for source in sources:
-        values = piece[source.name]
-        if source.levels is None:
-            columns[source.name] = values.to_numpy(np.float64)
-            continue
-        levels = source.levels
-        if not source.text:
-            by_number = {float(level): level for level in levels}
-            values = values.astype(np.float64).map(by_number)
-        codes = pd.Index(levels).get_indexer(values.astype(str))
-        columns[source.name] = pd.Categorical.from_codes(codes, categories=levels)
-        if (codes < 0).any():
-            raise DataError(
-                f"column {source.name} holds other values than a moment ago; leave the file as it is"
-            )
-    return pd.DataFrame(columns, index=range(len(piece)))
+def _coded(piece: pd.DataFrame, sources: list[Column]) -> dict[str, np.ndarray]:
+    """Numbers as floats, of categories the numbers of levels, (n,) each."""
+    return {source.name: source.coded(piece[source.name]) for source in sources}
+
+
+def _typed(columns: Mapping[str, np.ndarray], sources: list[Column], rows: int) -> pd.DataFrame:
+    """The same as a frame, categories with all levels of the table, the reference first."""
+    typed = {
+        source.name: columns[source.name]
+        if source.levels is None
+        else pd.Categorical.from_codes(columns[source.name], categories=source.levels)
+        for source in sources
+    }
+    return pd.DataFrame(typed, index=range(rows))
 
 
 def _plain(values: object) -> Any:

@@ -8,10 +8,16 @@ or text, leaves the model as it is. 0-1 columns are not scaled; a column of ones
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from flyrun.families import domains
 from flyrun.families.domains import Domain
+from flyrun.ground.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 INTERCEPT = "intercept"
 MOST_LEVELS = 100  # of a category
@@ -57,6 +63,20 @@ class Column:
     def encoded(self) -> list[str]:
         """Names of the columns that it becomes."""
         return [self.name] if self.levels is None else [f"{self.name}[{level}]" for level in self.levels[1:]]
+
+    def coded(self, values: "pd.Series") -> np.ndarray:
+        """A number's values, a category's numbers of levels, (n,). Raises DataError for another level."""
+        import pandas as pd  # late: workers have arrays
+
+        if self.levels is None:
+            return values.to_numpy(np.float64)
+        known = self.levels if self.text else [float(level) for level in self.levels]
+        codes = pd.Categorical(values.astype(str if self.text else np.float64), categories=known).codes
+        if (codes < 0).any():
+            raise DataError(
+                f"column {self.name} holds other values than a moment ago; leave the file as it is"
+            )
+        return codes.astype(np.int64)
 
 
 @dataclass

@@ -1,16 +1,22 @@
-"""Rows of a new table checked against what a fitted table held: columns, types, levels, nothing missing."""
+"""Rows of a new table checked against what a fitted table held: columns, types, levels, nothing missing.
 
-from collections.abc import Callable, Sequence
+They are arrays, not a frame, so that a service needs no pandas, and one row no milliseconds.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Number
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from flyrun.families import domains
 from flyrun.ground.errors import DataError
 from flyrun.ground.schema import did_you_mean, listing
-from flyrun.tables.cells import is_complex
-from flyrun.tables.columns import is_number
 from flyrun.tables.layout import Column, Layout, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: how a row of the new table is called, given its index
 Place = Callable[[object], str]
@@ -23,6 +29,62 @@ _OF_TARGETS = (
     "entry",
     "most",
 )  # roles of which a prediction knows nothing
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that were checked. index: what each is called, (n,); columns: numbers as float64, of categories
+    numbers of levels, (n,) each; texts: levels of groups, (n,) each.
+    """
+
+    index: Sequence[Any]
+    columns: Mapping[str, np.ndarray]
+    texts: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.index)
+
+    def part(self, first: int, last: int) -> "Rows":
+        """Those from first to before last."""
+        columns, texts = (
+            {name: values[first:last] for name, values in each.items()} for each in (self.columns, self.texts)
+        )
+        return Rows(self.index[first:last], columns, texts)
+
+    @staticmethod
+    def together(parts: Sequence["Rows"]) -> "Rows":
+        """One after the other; there is one at least."""
+        if len(parts) == 1:
+            return parts[0]
+        columns, texts = (
+            {name: np.concatenate([each[name] for each in those]) for name in those[0]}
+            for those in ([part.columns for part in parts], [part.texts for part in parts])
+        )
+        return Rows([label for part in parts for label in part.index], columns, texts)
+
+
+def of_frame(frame: "pd.DataFrame", names: Iterable[str]) -> dict[str, np.ndarray]:
+    """These columns of a frame, (n,) each; as objects what NumPy has no numbers of."""
+    return {name: _of_series(frame[name]) for name in names}
+
+
+def _of_series(values: "pd.Series") -> np.ndarray:
+    kind = values.dtype.kind
+    if isinstance(values.dtype, np.dtype) or (kind in "iuf" and not values.hasnans):
+        return values.to_numpy()
+    return values.to_numpy(object)
+
+
+def of_mapping(row: Mapping[str, object]) -> dict[str, np.ndarray]:
+    """A row by its columns, as frames of one row have it, (1,) each."""
+    values = {str(name): np.empty(1, object) for name in row}
+    for name, value in row.items():
+        if isinstance(value, Number | np.generic) and not isinstance(value, bool | complex):
+            values[str(name)] = np.asarray([value])
+        else:
+            values[str(name)][0] = value
+    return values
 
 
 def needed(layout: Layout) -> list[str]:
@@ -45,62 +107,106 @@ def lacking(layout: Layout, known: list[str], what: str, further: Sequence[str] 
 
 
 def checked(
-    frame: pd.DataFrame, layout: Layout, what: str, place: Place, further: Sequence[str] = ()
-) -> pd.DataFrame:
-    """The columns that the fit needs, numbers as float64 and levels as they are spelled in it; further ones
-    as words.
+    table: Mapping[str, np.ndarray],
+    index: Sequence[Any],
+    layout: Layout,
+    what: str,
+    place: Place,
+    further: Sequence[str] = (),
+) -> Rows:
+    """The columns that the fit needs of a table, (n,) each by name; further ones as words.
 
-    Raises DataError naming row and column for a missing or infinite value, text where the fit has numbers, a
-    level that the fit has not seen, an exposure that is not above 0, or trials that are no whole numbers.
+    index: what rows are called. Raises DataError naming row and column for a missing or infinite value, text
+    where the fit has numbers, a level that the fit has not seen, an exposure that is not above 0, or trials
+    that are no whole numbers.
     """
-    lacking(layout, [str(name) for name in frame.columns], what, further)
-    columns = {column.name: _checked(frame[column.name], column, what, place) for column in layout.columns}
-    columns |= {name: words(_filled(frame[name], what, place)) for name in further}
+    lacking(layout, [*table], what, further)
+
+    def at(row: int) -> str:
+        return place(index[row])
+
+    columns = {column.name: _checked(table[column.name], column, what, at) for column in layout.columns}
     for role, column in _beside(layout):
-        values = columns[column.name] = _checked(frame[column.name], Column(column.name), what, place)
-        if role != "offset" and (refusal := domains.BESIDE[role].refusal(values.to_numpy())):
-            at, rule = refusal
-            where = f"{place(values.index[at])}, column {column.name}"
-            raise DataError(f"{what}: {where} is {plain(values.iloc[at])}, but {rule}; mend it")
-    return pd.DataFrame(columns, index=frame.index)
+        values = columns[column.name] = _checked(table[column.name], Column(column.name), what, at)
+        if role != "offset" and (refusal := domains.BESIDE[role].refusal(values)):
+            row, rule = refusal
+            where = f"{at(row)}, column {column.name}"
+            raise DataError(f"{what}: {where} is {plain(values[row])}, but {rule}; mend it")
+    return Rows(index, columns, {name: words(_filled(table[name], name, what, at)) for name in further})
 
 
-def _checked(values: pd.Series, column: Column, what: str, place: Place) -> pd.Series:
+def _checked(values: np.ndarray, column: Column, what: str, at: Callable[[int], str]) -> np.ndarray:
+    """Numbers as float64, or the numbers of levels."""
     where = f"column {column.name}"
-    values = _filled(values, what, place)
-    if is_complex(values):
+    values = _filled(values, column.name, what, at)
+    if values.dtype.kind == "c" or (values.dtype.kind == "O" and any(isinstance(v, complex) for v in values)):
         raise DataError(f"{what}: {where} holds complex numbers, but held others in the fit; mend it")
+    levels = column.levels or []
     if column.text:
         spelled = words(values)
-        unknown = ~spelled.isin(column.levels or [])
-        if unknown.any():
-            raise _unknown(str(spelled[unknown].iloc[0]), column, what, place(unknown.idxmax()))
-        return spelled
-    numbers = pd.to_numeric(values, errors="coerce") if not is_number(values) else values
-    numbers = numbers.astype(np.float64)
-    wrong = ~np.isfinite(numbers)
-    if wrong.any():
-        cell, at = values[wrong].iloc[0], place(wrong.idxmax())
-        raise DataError(f"{what}: {at}, {where} holds {cell!r}, but held numbers in the fit; mend it")
-    if column.levels is not None:
-        unknown = ~numbers.isin([float(level) for level in column.levels])
-        if unknown.any():
-            raise _unknown(f"{numbers[unknown].iloc[0]:g}", column, what, place(unknown.idxmax()))
-    return numbers
+        known = {level: number for number, level in enumerate(levels)}
+        codes = np.fromiter((known.get(level, -1) for level in spelled), np.int64, len(spelled))
+        if (codes < 0).any():
+            row = int(codes.argmin())
+            raise _unknown(spelled[row], column, what, at(row))
+        return codes
+    numbers = _numbers(values)
+    if not (finite := np.isfinite(numbers)).all():
+        row = int(finite.argmin())
+        cell = values[row : row + 1].tolist()[0]
+        raise DataError(f"{what}: {at(row)}, {where} holds {cell!r}, but held numbers in the fit; mend it")
+    if column.levels is None:
+        return numbers
+    of_levels = np.array([float(level) for level in levels])
+    order = np.argsort(of_levels)
+    codes = order[np.searchsorted(of_levels, numbers, sorter=order).clip(max=len(levels) - 1)]
+    if (unknown := of_levels[codes] != numbers).any():
+        row = int(unknown.argmax())
+        raise _unknown(f"{numbers[row]:g}", column, what, at(row))
+    return codes
 
 
-def _filled(values: pd.Series, what: str, place: Place) -> pd.Series:
-    if (empty := values.isna()).any():
-        at = place(empty.idxmax())
-        raise DataError(f"{what}: {at}, column {values.name} has no value; fill it in, or leave the row out")
+def _numbers(values: np.ndarray) -> np.ndarray:
+    """As float64; NaN where a cell is no number."""
+    if values.dtype.kind in "iufb":
+        return values.astype(np.float64)
+    return np.array([_number(value) for value in values], np.float64)
+
+
+def _number(value: object) -> float:
+    try:
+        # 1_000 is none in a file
+        return np.nan if isinstance(value, str) and "_" in value else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+def _filled(values: np.ndarray, name: str, what: str, at: Callable[[int], str]) -> np.ndarray:
+    if values.dtype.kind == "O":
+        empty = np.fromiter(map(_missing, values), bool, len(values))
+    else:
+        empty = values != values
+    if empty.any():
+        place = at(int(empty.argmax()))
+        raise DataError(f"{what}: {place}, column {name} has no value; fill it in, or leave the row out")
     return values
 
 
-def words(values: pd.Series) -> pd.Series:
-    """Values as a file's text has them: whole numbers without a point."""
-    if is_number(values):
-        return pd.Series([str(value).removesuffix(".0") for value in values.tolist()], values.index)
-    return values.astype(str).str.strip()
+def _missing(value: object) -> bool:
+    """Whether a cell has no value: None, NaN, NaT, or pandas' NA, which is neither equal nor unequal."""
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return not isinstance(value, str) and bool(value != value)
+
+
+def words(values: np.ndarray) -> np.ndarray:
+    """Values (n,) as a file's text has them: whole numbers without a point."""
+    texts = np.empty(len(values), object)
+    if values.dtype.kind in "iufc":
+        texts[:] = [str(value).removesuffix(".0") for value in values.tolist()]
+    else:
+        texts[:] = [str(value).strip() for value in values]
+    return texts
 
 
 def _unknown(level: str, column: Column, what: str, at: str) -> DataError:

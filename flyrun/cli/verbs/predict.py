@@ -25,7 +25,9 @@ def run(given: argparse.Namespace) -> int:
         raise ConfigError(f"{given.file}: is {what}; name one file of this machine at a time")
     if given.out is not None:
         _refuse_kind(given.out)
-    fit = stored.fitted(find_run(given.run_name, given.results_dir)).thinned(given.draws)
+    model = Path(given.run_name).expanduser()
+    run = model if model.is_file() else find_run(given.run_name, given.results_dir)
+    fit = stored.fitted(run).thinned(given.draws)
     fit = fit.with_new(given.new_groups, given.seed)
     if given.out is not None:
         files.refuse_unwritable(given.out.parent, "name another --out")
@@ -73,7 +75,9 @@ VERB = Verb(
         "flyrun predict breast_cancer new.csv --kind response --interval 50 --out predictions.csv",
     ),
 )
-VERB.takes_run("run_name", help="the fit's name, by default its file's, or its folder")
+VERB.takes_run(
+    "run_name", help="the fit's name, by default its file's, its folder, or the file of `fit.save(FILE)`"
+)
 VERB.takes("file", metavar="FILE", type=path, help="new rows, of the kinds that fit reads")
 VERB.takes(
     "--kind",

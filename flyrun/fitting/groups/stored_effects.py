@@ -6,25 +6,23 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from flyrun.fitting import bars
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.groups import curves
+from flyrun.fitting.groups import stored_curves
 from flyrun.fitting.smooths import Smooth
-from flyrun.ground import netcdf
 from flyrun.ground.errors import DataError
 from flyrun.ground.schema import did_you_mean
 
 if TYPE_CHECKING:
+    import h5py
     import pandas as pd
 
     from flyrun.tables.layout import Column, Layout
-    from flyrun.tables.new_rows import Place
+    from flyrun.tables.new_rows import Place, Rows
 
 STORED = "groups"  # of the file of draws
 NEW_GROUPS = ("refuse", "draw", "zero")
@@ -72,23 +70,25 @@ class Effects:
         """With this done with all levels."""
         return replace(self, levels=(), new=new)
 
-    def refuse_new(self, rows: pd.DataFrame, what: str, place: Place) -> None:
+    def refuse_new(self, rows: Rows, what: str, place: Place) -> None:
         """Raise DataError for a level that the fit has not seen, where that is refused."""
-        texts = self.bar.levels(rows)
-        unknown = ~texts.isin(self.levels)
-        if self.new != "refuse" or not unknown.any():
+        if self.new != "refuse":
             return
-        level = str(texts[unknown].iloc[0])
+        texts = self.bar.levels(rows.texts).tolist()
+        row = next((row for row, level in enumerate(texts) if level not in self._places), None)
+        if row is None:
+            return
+        level = texts[row]
         raise DataError(
-            f"{what}: {place(unknown.idxmax())}, column {self.bar.group} holds {level!r}"
+            f"{what}: {place(rows.index[row])}, column {self.bar.group} holds {level!r}"
             f"{did_you_mean(level, list(self.levels))}, a group that the fit has not seen; --new-groups draw "
             "gives it an effect drawn as groups differ, --new-groups zero none"
         )
 
-    def added(self, rows: pd.DataFrame) -> np.ndarray:
+    def added(self, rows: Rows) -> np.ndarray:
         """What effects add to the predictor of rows, (S, n)."""
-        along = [rows[name].to_numpy(np.float64) for name in self.bar.slopes]
-        return self.of(self.bar.levels(rows).tolist(), along)
+        along = [rows.columns[name] for name in self.bar.slopes]
+        return self.of(self.bar.levels(rows.texts).tolist(), along)
 
     def of(self, groups: Sequence[str], columns: Sequence[np.ndarray]) -> np.ndarray:
         """What effects add to the predictor of rows of these groups, (S, n). columns: of slopes, (n,)."""
@@ -223,6 +223,8 @@ def stratified(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     Independent of another call's but for that. Parts are every PARTS-th draw: their means differ by a mean's
     error.
     """
+    from scipy.special import ndtri  # late: only new groups need it
+
     z = np.empty(len(order))
     for part in range(PARTS):
         some = order[order % PARTS == part]
@@ -294,19 +296,20 @@ def stored_as(place: int) -> str:
     return STORED if place == 0 else f"{STORED}_{place + 1}"
 
 
-def read(path: Path, settings: dict[str, Any], layout: Layout) -> tuple[Effects | curves.Drawn, ...]:
-    """Of a fit's file of draws, whose settings tell of its groups: of each factor, in the formula's order."""
-    effects = list[Effects | curves.Drawn]()
-    with netcdf.read(path) as file:
-        posterior = file["posterior"]
-        for place, bar in enumerate(bars.read(settings.get("groups", ()))):
-            group = file[stored_as(place)]
-            if isinstance(bar, Smooth):
-                effects.append(curves.read(group, bar, layout))
-                continue
-            draws = group["draw"][...]
-            numbers = {name: posterior[name][...].ravel()[draws] for name in sd_names(bar)}
-            levels = tuple(level.decode() for level in group["level"][...])
-            parts = group["rows"][...], draws, group["effects"][...], triangle(bar, numbers)
-            effects.append(Effects(bar, levels, *parts))
+def read(
+    file: h5py.File, settings: dict[str, Any], layout: Layout
+) -> tuple[Effects | stored_curves.Drawn, ...]:
+    """Of a fit's open file of draws, whose settings name its groups: each factor, in the formula's order."""
+    effects = list[Effects | stored_curves.Drawn]()
+    posterior = file["posterior"]
+    for place, bar in enumerate(bars.read(settings.get("groups", ()))):
+        group = file[stored_as(place)]
+        if isinstance(bar, Smooth):
+            effects.append(stored_curves.read(group, bar, layout))
+            continue
+        draws = group["draw"][...]
+        numbers = {name: posterior[name][...].ravel()[draws] for name in sd_names(bar)}
+        levels = tuple(level.decode() for level in group["level"][...])
+        parts = group["rows"][...], draws, group["effects"][...], triangle(bar, numbers)
+        effects.append(Effects(bar, levels, *parts))
     return tuple(effects)

@@ -9,9 +9,10 @@ import numpy as np
 from flyrun.families.prior_densities import Lkj
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import level_map, scales, stored_effects
-from flyrun.fitting.groups.curves import Curves, Drawn
+from flyrun.fitting.groups.curves import Curves
 from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
+from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.ground.errors import ConfigError
