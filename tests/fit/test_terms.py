@@ -274,6 +274,18 @@ def test_levels_of_a_small_factor_go_with_the_intercept_at_every_sd(monkeypatch:
         assert effective() < 0.5 * jointly > 200.0
 
 
+@np.errstate(all="ignore")
+def test_sds_of_few_levels_are_as_wide_as_their_draws() -> None:
+    """At the reference differences tell of hardly any curvature of theirs, so that steps would be tiny."""
+    posterior = made("ordinal", [(5, 1, False), (4, 1, False)], 40, seed=4)
+    sampler = turning.Sampler(posterior, np.random.default_rng(0), never)
+    draws = sampler.draw(100)
+    s = posterior.coordinates(draws.psi.reshape(-1, posterior.size).T)
+    wide = np.sqrt((sampler.whitening.root**2).sum(axis=1))
+    assert (wide < 2.0 * s.std(axis=1)).all()
+    assert np.exp(sampler.log_step) > 0.25
+
+
 def test_a_budget_that_ends_breaks_a_trajectory_off() -> None:
     """With no time left nothing is drawn, nor is a long trajectory gone to its end."""
     posterior = made("poisson", CROSSED)

@@ -62,7 +62,7 @@ def truth_of(
     """Drawn anew until all classes are there, for a table has no others: ranks are even given that, too."""
     its = family(design.family)
     while True:
-        beta = rng.standard_normal(2)
+        beta = rng.standard_normal(features.shape[1])
         others = [float(number.prior.draw(rng)) for number in its.auxiliary(levels, 1.0)]
         eta, scales, effects = features @ beta, list[float](), list[np.ndarray]()
         for term in terms:
@@ -84,8 +84,10 @@ def ranks_of(design: Design, seed: int) -> np.ndarray:
     """Of numbers and some effects that the priors gave, among draws: in (0, 1)."""
     rng, its = np.random.default_rng(50_000 + seed), family(design.family)
     terms, levels = terms_of(design, rng), 4 if design.family == "ordinal" else 0
-    features = np.column_stack([rng.standard_normal(design.rows), np.ones(design.rows)])
-    truth, prior = truth_of(design, terms, features, levels, rng), CoefficientPrior(np.zeros(2), np.ones(2))
+    features = np.column_stack([rng.standard_normal(design.rows)] + its.intercept * [np.ones(design.rows)])
+    number = features.shape[1]
+    prior = CoefficientPrior(np.zeros(number), np.ones(number))
+    truth = truth_of(design, terms, features, levels, rng)
     posterior = TermsPosterior(its, Rows(features, truth.y), prior, levels, terms=terms)
     sampler = turning.Sampler(posterior, np.random.default_rng(seed), never)
     draws = sampler.draw(_ITERATIONS)

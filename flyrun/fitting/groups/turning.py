@@ -28,6 +28,7 @@ _LEAST, _MOST = 0.01, 0.5 * np.pi
 _LEAST_MOVE = 0.3  # of energies, from draw to draw, by their variance
 _TOGETHER = 500  # effects whose draws are judged at a time
 _STEP = 1e-3  # of differences
+_NARROW = 1e-4  # draws' variance by what differences say, at least
 _FLOOR, _TAKEN = 0.05, 0.3  # of an eigenvalue that differences give, relative; what is taken below
 
 
@@ -205,8 +206,11 @@ class Sampler:
         some = posterior.coordinates(some.T)
         self.whitening = Whitening(posterior, some.mean(axis=1))
         known, weight, root = 2.0 * len(some) + 10.0, some.shape[1] / 4.0, self.whitening.root
-        covariance = weight * np.cov(some).reshape(root.shape) + known * root @ root.T
-        self.whitening.root = np.linalg.cholesky(covariance / (weight + known))
+        # precisions are averaged: where differences tell of no curvature, as of few levels' sd, draws do
+        values, vectors = np.linalg.eigh(np.cov(np.linalg.solve(root, some)).reshape(root.shape))
+        values = (weight + known) / (weight / values.clip(_NARROW) + known)
+        half = root @ vectors * np.sqrt(values)
+        self.whitening.root = np.linalg.cholesky(half @ half.T)
         self._start(self.whitening.w(posterior.following(self.at)))
 
 
