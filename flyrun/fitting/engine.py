@@ -354,6 +354,8 @@ def how(posterior: Posterior, drawn: weighted_draws.Weighted) -> str:
     if drawn.independent:
         return f"{len(drawn.x):,} independent draws in closed form; every row is read once"
     cost = f"{drawn.rate:,.0f} likelihoods a draw"
+    if not drawn.rate:
+        cost = "every row is read once"
     if drawn.rate == len(posterior.rows):
         cost = f"all {len(posterior.rows):,} likelihoods a draw"
     k_hat = f"k̂ {drawn.k_hat:.2f}" if np.isfinite(drawn.k_hat) else "even weights"

@@ -265,11 +265,10 @@ def _number_column(seen: Seen) -> Column:
     )
 
 
-def _category(seen: Seen, remedy: str, groups: bool = True) -> Column:
+def _category(seen: Seen, remedy: str) -> Column:
     if len(seen.values) > MOST_LEVELS:
         if seen.options.formula is not None and seen.role == "column":
-            how = "make groups of them" if groups else "write the files as one and make groups of them"
-            remedy = f"{remedy}, or {how}: (1 | {seen.name}) in its place"
+            remedy = f"{remedy}, or make groups of them: (1 | {seen.name}) in its place"
         raise seen.error(f"holds more than {MOST_LEVELS} different values, as names of things do; {remedy}")
     return seen.column()
 
@@ -305,11 +304,8 @@ def against_references(columns: Sequence[Column], options: Table) -> None:
             column.counts.insert(0, column.counts.pop(first))
 
 
-def feature(seen: Seen, groups: bool = True) -> Column:
-    """What a column that explains the target is taken for. DataError for one that explains nothing.
-
-    groups: whether levels that are too many may be groups instead.
-    """
+def feature(seen: Seen) -> Column:
+    """What a column that explains the target is taken for. DataError for one that explains nothing."""
     if seen.shifts:
         raise seen.error(
             "has no name of its own, as an index that was written along; name it in the file, or "
@@ -319,7 +315,7 @@ def feature(seen: Seen, groups: bool = True) -> Column:
         added = ", as the intercept that is added anyhow" if seen.values & {1.0, "1"} else ""
         raise seen.error(f"is {seen.shown()} in every row{added}; {seen.without()}")
     if seen.text:
-        return _category(seen, seen.without(), groups)
+        return _category(seen, seen.without())
     column = _number_column(seen)
     if len(seen.values) == 2 and seen.options.standardize:  # as a category of these two: 0 and 1
         column.mean, column.sd = seen.low, seen.high - seen.low

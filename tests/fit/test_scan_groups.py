@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.fitting.scan import kept_sums, sums_by_cell
+from flyrun.fitting.scan import grouped_scan, kept_sums, mappers, sums_by_cell
 from flyrun.fitting.scan.block_sums import Products
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.sums_by_cell import Cells
@@ -35,7 +35,9 @@ def grouped(n=1_500, groups=30, seed=0):
     effects = rng.normal(size=(groups, 2)) * [0.8, 0.3]
     y = 1.0 + 0.5 * x - 0.2 * z + effects[g, 0] + effects[g, 1] * x + 0.6 * h + rng.normal(size=n)
     texts = np.array([f"g{k}" for k in range(groups)])[g]
-    return {"x": x, "z": z, "g": texts, "h": h.astype(np.int32), "y": y}
+    columns = {"x": x, "z": z, "g": texts, "h": h.astype(np.int32), "y": y}
+    columns["count"] = rng.poisson(np.exp(0.1 * x + 0.5 * effects[g, 0])).astype(np.int32)
+    return columns | {"hit": rng.random(n) < 1.0 / (1.0 + np.exp(-y + 2.0)), "times": rng.integers(1, 4, n)}
 
 
 def both(columns):
@@ -82,6 +84,110 @@ def test_a_folder_gives_what_one_table_gives(groups):
         0.2 if groups == "(1 + x | g)" or chains else 1e-4
     )  # draws of effects are as many as fit
     assert folder[0]["settings"]["groups"] == one[0]["settings"]["groups"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("count ~ x + (1 | g)", ["--model", "poisson", "--quiet"]),
+        ("hit ~ x + z + (1 | g) + (1 | h)", ["--quiet"]),
+        pytest.param("y ~ x + (1 | g)", ["--model", "student_t", "--quiet"], marks=pytest.mark.slow),
+        pytest.param("y ~ x + (1 | g)", [*GAUSSIAN, "--weights", "times"], marks=pytest.mark.thorough),
+    ],
+)
+def test_rows_of_other_families_come_here(formula, words):
+    both(grouped())
+    one, folder = (
+        fitted(name, place, formula, *words) for name, place in (("a", "one.parquet"), ("b", "shards"))
+    )
+    assert max(apart(one, folder)) < 1e-4
+    if words[0] != "--model" or words[1] != "gaussian":
+        assert max(apart(one, folder)) < 1e-8  # of the same float64 rows in the same order
+        assert "all 1,500 rows came here" in " ".join(folder[0]["lines"])
+
+
+def test_parameters_of_noise_go_with_groups():
+    both(grouped())
+    words = ["sigma ~ z", *GAUSSIAN]
+    one, folder = (
+        fitted(k, place, "y ~ x + (1 | g)", *words) for k, place in (("a", "one.parquet"), ("b", "shards"))
+    )
+    assert max(apart(one, folder)) < 1e-6
+
+
+def refused(capsys, *words):
+    """The one line of a command that ends with exit code 2."""
+    assert main(["fit", "shards", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["y ~ x + (1 | gg)", *GAUSSIAN], "(1 | gg): gg is no column of the table; it has x, z, g, h, y"),
+        (
+            ["y ~ x + (1 + z | g)", *GAUSSIAN],
+            "(1 + z | g): write z, a column of numbers, among the terms too",
+        ),
+        (["y ~ x + h + (1 | h)", *GAUSSIAN], "(1 | h): h is a term or the target too; leave it out of one"),
+        (["y ~ x + (1 | g)", *GAUSSIAN, "--by", "h"], "--by: is not for groups of many files, as (1 | g)"),
+        (["y ~ x + (1 | g)", *GAUSSIAN, "--folds", "3"], "--folds: is not for groups of many files"),
+        (["y ~ x + (1 | g) + (1 | same)", *GAUSSIAN], "(1 | same): its groups of rows are those of (1 | g)"),
+        (["y ~ x + (1 | alone)", *GAUSSIAN], "(1 | alone): alone has one level, '1'; leave (1 | alone) out"),
+        (["y ~ x + of_g + (1 + of_g | g)", *GAUSSIAN], "of_g is the same in all rows of each group"),
+        (
+            ["count ~ x + of_g + (1 + of_g | g)", "--model", "poisson", "--quiet"],
+            "of_g is the same in all rows",
+        ),
+    ],
+)
+def test_what_one_table_refuses_of_groups_a_scan_does(capsys, words, line):
+    columns = grouped()
+    number = np.unique(columns["g"], return_inverse=True)[1]
+    more = {
+        "same": number.astype(np.int32) + 100,
+        "alone": np.ones(1_500, np.int32),
+        "of_g": number % 7 + 0.5,
+    }
+    write(Path("shards"), columns | more, group=200)
+    assert line in refused(capsys, *words)
+
+
+def test_a_row_without_a_level_is_named(capsys):
+    columns = grouped()
+    columns["g"] = np.where(np.arange(1_500) == 777, "  ", columns["g"])
+    write(Path("shards"), columns, group=200)
+    line = refused(capsys, "y ~ x + (1 | g)", *GAUSSIAN)
+    assert "part-2.parquet: row group 0, row 27: g lacks a value in a row that has all others" in line
+    columns["x"][777] = np.nan
+    write(Path("shards"), columns, group=200)
+    assert main(["fit", "shards", "y ~ x + (1 | g)", *GAUSSIAN, "--missing", "drop"]) == 0
+
+
+def test_rows_that_have_no_room_are_refused_with_fewer_files(capsys, monkeypatch):
+    write(Path("shards"), grouped(), group=200)
+    monkeypatch.setattr(grouped_scan, "_ROW", mappers.memory() // 8_000)
+    words = ["count ~ x + (1 | g)", "--model", "poisson", "--quiet"]
+    line = refused(capsys, *words)
+    assert "--model poisson with groups needs all rows here, " in line
+    fewer = line.partition("fewer files, as ")[2].partition(",")[0]
+    assert main(["fit", fewer, *words]) == 0  # the remedy
+
+
+def test_a_look_says_which_groups_there_are(capsys):
+    write(Path("shards"), grouped(), group=200)
+    assert main(["fit", "shards", "y ~ x + (1 | g)", "--model", "gaussian", "--check"]) == 0
+    assert "groups: (1 | g), whose levels a fit counts" in capsys.readouterr().out
+
+
+def test_new_rows_are_foretold_by_a_folder_s_groups():
+    both(grouped())
+    for name, place in (("one", "one.parquet"), ("folder", "shards")):
+        fitted(name, place, "y ~ x + z + (1 | g)")
+        assert main(["predict", name, "one.parquet", "--out", f"{name}.csv"]) == 0
+    means = [pd.read_csv(f"{name}.csv")["mean"] for name in ("one", "folder")]
+    np.testing.assert_allclose(*means, atol=1e-5)
 
 
 def test_sums_of_the_wrong_level_are_seen(monkeypatch):

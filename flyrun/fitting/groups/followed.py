@@ -323,9 +323,7 @@ class Terms(Posterior):
             {j: across(j) for j in self.led},
         )
 
-    def _information(
-        self, curvatures: dict[int, np.ndarray], precisions: list[np.ndarray]
-    ) -> "_Information":
+    def _information(self, curvatures: dict[int, np.ndarray], precisions: list[np.ndarray]) -> "_Information":
         """At rows' curvatures by each predictor with terms, (N,)."""
         outer = self.terms[-1]
         weighted = {k: its.multiply(curvatures[k][:, None]).tocsr() for k, its in self._inners.items()}

@@ -146,6 +146,4 @@ def draw(
         x[part, width + sums.size :] = linear[:, width:]
     centre = np.cov(x.T) if len(x) > 1 else np.eye(posterior.size)
     whole = Mixture.of(x.mean(axis=0), centre)
-    return Weighted(
-        x, draws.log_weight, draws.sign, draws.k_hat, draws.rounds, whole, draws.rate, why=draws.why
-    )
+    return Weighted(x, draws.log_weight, draws.sign, draws.k_hat, draws.rounds, whole, 0.0, why=draws.why)

@@ -2,11 +2,13 @@
 within each cell, products with what effects multiply: sums by cell of one scan.
 
 Few rows have the same products: of a cell as many as a row has effects, and for what is left within cells one
-a column, which no effect meets. So the posterior is of these, as one table's is of its rows.
+a column, which no effect meets. So the posterior is of these, as one table's is of its rows. Under any other
+family all rows come here, if they have room, and nothing is left out.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,19 +17,19 @@ from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import grouped_table, terms_table
 from flyrun.fitting.groups.terms_table import Factor
 from flyrun.fitting.proposal import Mixture
-from flyrun.fitting.scan import row_weights, sums_by_cell
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.scan import mappers, row_weights, said, sums_by_cell
 from flyrun.fitting.scan.encoded_rows import Encoding
+from flyrun.fitting.scan.pilot_rows import RowsLook
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import Found, Scan, Steps
-from flyrun.fitting.scan.sums_by_cell import CellLook, Cells
+from flyrun.fitting.scan.sums_by_cell import CellLook, Cells, Gathered, GatherLook
 from flyrun.fitting.weighted_draws import Weighted
-from flyrun.ground.errors import DataError
+from flyrun.ground.errors import ConfigError, DataError
 from flyrun.tables.layout import Layout
 
-# which come later, from the engine of one table
-_NO_DRAWS = Weighted(
-    np.zeros((1, 1)), np.zeros(1), np.ones(1), -math.inf, 0, Mixture.of(np.zeros(1), np.eye(1)), 0.0
-)
+_ROW = 40  # bytes of a row that comes here, but for columns of numbers
+_NO_DRAWS = np.zeros((1, 1)), np.zeros(1), np.ones(1)
 _SAME = 1e-10  # of a slope's variance, within groups, where it is the same
 
 
@@ -36,55 +38,118 @@ def columns_of(bars: Sequence[Bar]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for bar in bars for name in bar.columns))
 
 
-def by_cells(scan: Scan, encoding: Encoding, family: Family) -> Steps:
-    """As `Scan.steps`, of normal noise with groups. ConfigError for what are no groups."""
-    bars, names, faults = list[Bar](), encoding.layout.names, scan.shards.faults
+def steps(scan: Scan, encoding: Encoding, task: str, family: Family) -> Steps:
+    """As `Scan.steps`, of a request with groups. ConfigError for what are no groups, and where rows that are
+    needed here are too many.
+    """
+    bars = bars_of(scan, encoding.layout)
+    if family.by_sums and not encoding.layout.parameters:
+        return (yield from _by_cells(scan, encoding, family, bars))
+    return (yield from _by_rows(scan, task, family, bars))
+
+
+def bars_of(scan: Scan, layout: Layout) -> list[Bar]:
+    """A request's groups. ConfigError or DataError for columns that cannot be groups'."""
+    bars, faults = list[Bar](), scan.shards.faults
     for bar in scan.request.groups:
         assert isinstance(bar, Bar)
-        grouped_table.refuse_columns(bar, [*scan.shards.kinds], encoding.layout)
+        grouped_table.refuse_columns(bar, [*scan.shards.kinds], layout)
         if fault := next((faults[name] for name in bar.columns if name in faults), None):
             raise DataError(f"{fault}, or leave {bar} out")
         bars.append(bar)
+    return bars
+
+
+def _by_cells(scan: Scan, encoding: Encoding, family: Family, bars: list[Bar]) -> Steps:
+    """Of normal noise."""
+    names = encoding.layout.names
     columns, slopes = columns_of(bars), [*dict.fromkeys(name for bar in bars for name in bar.slopes)]
     places = [*map(names.index, slopes), len(encoding.mean)]
     look = CellLook(encoding, columns, tuple(places))
     by_cell: Cells = tree((yield look, (0, len(scan.groups)), "sums by group"))
     whole = by_cell.whole
-    scan.rows_read += whole.rows + whole.dropped
     layout, scales, exact = scan.exact(family, encoding, whole)
     model = scan.model(exact, family)
     units = row_weights.Units.of(model.of_no_rows(len(layout.names)), *scales)
     turn = units.columns(len(layout.names) + 1)
     sums = np.einsum("qr,mqw->mrw", turn[np.ix_(places, places)], by_cell.sums @ turn)
     rows, cell = sums_by_cell.few_rows(sums, units.products(whole.gram), places, whole.copies)
-    factors = [*_factors(bars, by_cell, layout)]
-    for factor in factors:
-        terms_table.refuse_slopes(factor.bar, _constant(factor, sums, slopes, places))
-    grouped_table.refuse_alike(factors)
-    of_rows = [factor._replace(code=factor.code[cell]) for factor in factors]
-    post = grouped_table.of_factors(model.posterior(rows), rows.take, layout, of_rows, model.of_groups)
-    read, draws = scan.rows_read, row_weights.Answer(_NO_DRAWS, 1.0, 0.0, 0, 0, 0)
-    return Found(layout, post, draws, {}, read, 1, [], exact, target=scan.of_target)  # type: ignore[arg-type]
+    of_slopes = {
+        name: (sums[:, -1, -2], sums[:, k, -2], sums[:, k, places[k]]) for k, name in enumerate(slopes)
+    }
+    factors = _factors(bars, by_cell.key, by_cell.rows, layout, of_slopes, cell)
+    post = grouped_table.of_factors(model.posterior(rows), rows.take, layout, factors, model.of_groups)
+    scan.rows_read += whole.rows + whole.dropped
+    came = f"sums by {' and '.join(columns)} came here, {len(by_cell.key):,} of them"
+    return _found(scan, layout, post, exact, came)
 
 
-def _factors(bars: Sequence[Bar], by_cell: Cells, layout: Layout) -> Iterator[Factor]:
-    """Terms of cells. ConfigError for what are no groups."""
+def _by_rows(scan: Scan, task: str, family: Family, bars: list[Bar]) -> Steps:
+    """Of rows that all come here."""
+    size = scan.shards.rows * (_ROW + 4 * scan.width + 8 * len(scan.beside))
+    if size > (most := mappers.memory() // mappers.OF_MEMORY):
+        files = scan.shards.files
+        fewer = f"name fewer files, as {files[0].path}, or " if len(files) > 1 else ""
+        raise ConfigError(
+            f"{bars[0]}: --model {family.name} with groups needs all rows here, {said.in_bytes(size)}, and "
+            f"{said.in_bytes(most)} are an {mappers.OF_MEMORY}th of the memory; {fewer}give the command "
+            "where there is more memory"
+        )
+    scan.say(f"all rows come here, {said.in_bytes(size)}: --model {family.name} with groups needs them")
+    look = RowsLook(scan.read, tuple(scan.beside.values()), scan.target, scan.table.missing, scan.terms)
+    gather = GatherLook(look, columns_of(bars), scan.levels)
+    parts: Gathered = tree((yield gather, (0, len(scan.groups)), "rows"))
+    order = np.lexsort(parts.rows.at.T[::-1])  # the table's
+    code, sample = parts.code[order], parts.rows.where(order)
+    scan.rows_read += sample.read
+    layout, exact, model, rows, _ = scan.of_all(sample, task, family)
+    layout.dropped = sample.read - len(rows)
+    slopes = dict.fromkeys(name for bar in bars for name in bar.slopes)
+    count, many = np.bincount(code), len(parts.key)
+    of_slopes = dict[str, tuple[np.ndarray, ...]]()
+    for name in slopes:
+        values = rows.features[:, layout.names.index(name)]
+        of_slopes[name] = count, np.bincount(code, values, many), np.bincount(code, values**2, many)
+    factors = _factors(bars, parts.key, count, layout, of_slopes, code)
+    grouped = model.family.grouped and "entry" not in exact.parts  # densities of late entry are not concave
+    one = model._replace(family=replace(model.family, grouped=grouped)).posterior(rows)
+    post = grouped_table.of_factors(one, rows.take, layout, factors, model.of_groups)
+    values, number = np.unique(sample.y, return_counts=True)
+    counts = dict(zip(values.tolist(), number.tolist(), strict=True)) if exact.values else {}
+    came = f"all {len(rows):,} rows came here"
+    return replace(_found(scan, layout, post, exact, came), counts=counts)
+
+
+def _found(scan: Scan, layout: Layout, posterior: Posterior, exact: Encoding, came: str) -> Found:
+    """Of no draws, which come later, from the engine of one table."""
+    none = Weighted(*_NO_DRAWS, -math.inf, 0, Mixture.of(np.zeros(1), np.eye(1)), 0.0)
+    answer = row_weights.Answer(none, 1.0, 0.0, 0, 0, 0)
+    found = Found(layout, posterior, answer, {}, scan.rows_read, 1, [], exact, target=scan.of_target)  # type: ignore[arg-type]
+    return replace(found, texts=scan.texts, came=came)
+
+
+def _factors(
+    bars: Sequence[Bar],
+    key: np.ndarray,
+    count: np.ndarray,
+    layout: Layout,
+    of_slopes: Mapping[str, tuple[np.ndarray, ...]],
+    cell: np.ndarray,
+) -> list[Factor]:
+    """Terms of rows, by the cells of these, (N,). key, count: of cells, (m,), and how many rows each has;
+    of_slopes: by cell, Σ of ones, of a slope's column and of its squares. ConfigError for what are no groups.
+    """
     import pandas as pd  # late: half a second
 
-    texts = zip(*(key.split(sums_by_cell.BETWEEN) for key in by_cell.key.tolist()), strict=True)
-    frame = pd.DataFrame(dict(zip(columns_of(bars), texts, strict=True)))
+    texts = zip(*(each.split(sums_by_cell.BETWEEN) for each in key.tolist()), strict=True)
+    frame, factors = pd.DataFrame(dict(zip(columns_of(bars), texts, strict=True))), list[Factor]()
     for bar in bars:
-        factor = grouped_table.factor_of(bar, frame, layout)
-        yield factor._replace(held=np.bincount(factor.code, by_cell.rows).astype(np.int64))
-
-
-def _constant(factor: Factor, sums: np.ndarray, slopes: list[str], places: list[int]) -> list[str]:
-    """Slopes of columns that do not differ within groups. sums: as of `few_rows`, of slopes first."""
-    constant = []
-    for name in (column.name for column in factor.columns):
-        of_one, of_slope = sums[:, -1], sums[:, slopes.index(name)]
-        each = of_one[:, -2], of_slope[:, -2], of_slope[:, places[slopes.index(name)]]
-        count, total, square = (np.bincount(factor.code, its) for its in each)
-        if (square - total**2 / count).sum() <= _SAME * square.sum():
-            constant.append(name)
-    return constant
+        factor, constant = grouped_table.factor_of(bar, frame, layout), list[str]()
+        for name in bar.slopes:
+            ones, total, square = (np.bincount(factor.code, its) for its in of_slopes[name])
+            if (square - total**2 / ones).sum() <= _SAME * square.sum():
+                constant.append(name)
+        terms_table.refuse_slopes(bar, constant)
+        factors.append(factor._replace(held=np.bincount(factor.code, count).astype(np.int64)))
+    grouped_table.refuse_alike(factors)
+    return [factor._replace(code=factor.code[cell]) for factor in factors]

@@ -16,7 +16,7 @@ from flyrun.fitting.scan.classes_apart import Apart
 from flyrun.fitting.scan.folds import HeldOut
 from flyrun.fitting.scan.one_look import Each, Levels
 from flyrun.fitting.scan.pilot_rows import Sample
-from flyrun.fitting.scan.sums_by_cell import Cells
+from flyrun.fitting.scan.sums_by_cell import Cells, Gathered
 from flyrun.fitting.scan.terms import Sources
 from flyrun.fitting.scan.text_levels import Texts
 from flyrun.ground import files
@@ -36,6 +36,7 @@ _KINDS: dict[str, type] = {
         Apart,
         Cells,
         Each,
+        Gathered,
         HeldOut,
         Levels,
         Looked,

@@ -44,6 +44,7 @@ from flyrun.tables.order import refuse_unfitted
 _SEED = 0
 #: options that a scan knows
 _TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "order", "missing", "na")
+_OF_DRAWS = ("effective", "planned", "variance")  # of a scan's counts, what its own draws tell
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
 
@@ -91,16 +92,13 @@ def answer(request: Request, console: Console | JsonLines | None) -> Answer:
         table = replace(table, task=task, sha256=shards.digest)
         stored.refuse_to_replace(request, table, model_family)
         encoding = scan.encoding(pilot, task, model_family)
-        if request.groups and not model_family.by_sums:
-            raise ConfigError(f"{request.groups[0]}: groups in a scan are for --model gaussian")
-        if not request.groups:
-            fitted = scan.run(pilot, encoding, model_family)
-            return _answered(
-                request, shards, table, fitted, said.counts(shards, fitted, mapper, len(pilot.y))
-            )
-        fitted = scan.follow(grouped_scan.by_cells(scan, encoding, model_family))
+        steps = scan.steps(pilot, encoding, model_family)
+        if request.groups:
+            steps = grouped_scan.steps(scan, encoding, task, model_family)
+        fitted = scan.follow(steps)
         counts = said.counts(shards, fitted, mapper, len(pilot.y))
-        return _of_groups(request, shards, table, fitted, counts, say)
+        answered = _of_groups if request.groups else _answered
+        return answered(_question(request, shards, table, fitted, counts), shards, fitted, counts)
 
 
 def look(request: Request) -> list[str]:
@@ -113,10 +111,14 @@ def look(request: Request) -> list[str]:
         encoding = scan.encoding(pilot, task, model_family)
         model = scan.model(encoding, model_family)
         posterior = model.posterior(pilot_rows.rows_of(pilot, encoding, model.form, shards.blocks))
+        groups = [
+            f"groups: {bar}, whose levels a fit counts" for bar in grouped_scan.bars_of(scan, encoding.layout)
+        ]
     layout = encoding.layout
     return [
         f"{request.file}: {said.size(shards, columns)}",
         *lines.taken(_described(replace(layout, sources=layout.sources or layout.features), shards)),
+        *groups,
         *priors.lines(question.table_of_priors(request, layout, posterior)),
         f"for {model_family.name}; sds are by {len(pilot.y):,} rows of a pilot; --check fits nothing",
     ]
@@ -150,7 +152,8 @@ def answers(
             whole = replace(fitted, rows_read=scans.rows_read)
             counts = said.counts(shards, whole, mapper, len(y))
             counts |= {"level": level, "levels": len(scans.levels)}
-            by_level[level] = _answered(requests[level], shards, tables[level], whole, counts)
+            asked = _question(requests[level], shards, tables[level], whole, counts)
+            by_level[level] = _answered(asked, shards, whole, counts)
     times = scans.rows_read / shards.rows
     count = sum(not isinstance(outcome, FlyrunError) for outcome in by_level.values())
     say(f"read {times:.2f} times, {count:,} posteriors; {mapper.seconds:,.0f} CPU-seconds")
@@ -214,26 +217,18 @@ def _question(
     return Question(request, table, layout, fitted.posterior, about)
 
 
-def _of_groups(
-    request: Request,
-    shards: table_files.Shards,
-    table: TypedTable,
-    fitted: Found,
-    counts: dict[str, Any],
-    say: Callable[[str], None],
-) -> Answer:
+def _of_groups(asked: Question, shards: table_files.Shards, fitted: Found, counts: dict[str, Any]) -> Answer:
     """The answer with groups, by the engine of one table. counts: as of `said.counts`."""
-    asked = _question(request, shards, table, fitted, counts)
-    answered = engine.answer(asked, Clock().spent(request.budget), say)
+    answered = engine.answer(asked, Clock().spent(asked.request.budget))
+    counts = {key: value for key, value in counts.items() if key not in _OF_DRAWS}
     return replace(answered, scan=counts, caveats=[*answered.caveats, *_lone(shards, asked.layout, fitted)])
 
 
 def _answered(
-    request: Request, shards: table_files.Shards, table: TypedTable, fitted: Found, counts: dict[str, Any]
+    question: Question, shards: table_files.Shards, fitted: Found, counts: dict[str, Any]
 ) -> Answer:
     """The answer of what a scan found. counts: as of `said.counts`."""
-    question = _question(request, shards, table, fitted, counts)
-    layout = question.layout
+    layout, table = question.layout, question.table
     engine.refuse_improper(question)
     weighted = engine.by_weights(question, fitted.answer.found)
     width = len(layout.names) - 1  # columns of the target's predictors, before those of parameters
@@ -354,6 +349,8 @@ def _refuse_options(request: Request) -> None:
             f"fit: smooths, as {bar}, are not for a scan of many files; fit them as one file, or write "
             f"{bar.instead}"
         )
+    if request.groups and (key := next((key for key in ("by", "folds") if getattr(request, key)), None)):
+        raise ConfigError(f"--{key}: is not for groups of many files, as {request.groups[0]}; leave it out")
     if request.budget.typed and request.budget.iterations is not None:
         raise ConfigError(f"--budget {request.budget}: chains have these; a scan takes a time, as 10m")
     for name, options in request.formulas.items():

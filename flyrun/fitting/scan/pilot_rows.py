@@ -40,6 +40,11 @@ class Sample(NamedTuple):
         both = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in arrays}
         return Sample(**both, read=self.read + other.read)
 
+    def where(self, which: np.ndarray) -> "Sample":
+        """Some of them, by indices."""
+        arrays = {name: getattr(self, name)[which] for name in self._fields if name != "read"}
+        return self._replace(**arrays)
+
 
 @dataclass(frozen=True)
 class _Read:
@@ -96,15 +101,19 @@ class RowsLook(_Read):
     """Take all rows of a few, as they stand. missing: as it is typed."""
 
     missing: str
+    terms: Matrices | None = None  # as of PilotLook
 
     def of(self, block: Block, part: Part) -> Sample:
         """Of some rows of a row group; DataError for a value that is missing, or infinite."""
         *columns, target = part.columns
         x, y = np.column_stack(columns).astype(np.float64), target.astype(np.float64)
         kept, _ = complete(self.names, [*x.T, y], row_of(block, part.place), self.missing)
-        at = np.column_stack([np.full(len(y), block.number), part.place])[kept]
-        x = x[kept]
-        return _sample(x, len(self.columns), y[kept], np.ones(len(x)), len(y), x[:, :0], at)
+        place, x, width = part.place[kept], x[kept], len(self.columns)
+        if self.terms is not None:
+            x = np.column_stack(self.terms.made([*x.T], place, str(block)))
+            width = len(self.terms.names)
+        at = np.column_stack([np.full(len(place), block.number), place])
+        return _sample(x, width, y[kept], np.ones(len(x)), len(y), x[:, :0], at)
 
 
 def _sample(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.fitting import engine
+from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.scan import mappers, table_files
 from flyrun.fitting.scan.row_groups import tree
@@ -24,6 +25,8 @@ def lines(request: Request, shards: table_files.Shards, fitted: Found) -> list[s
     if layout.task == "binary":
         against, level = target.levels or []
         model += f" = {level} ({int(fitted.counts[max(fitted.counts)]):,} rows) against {against}"
+    if isinstance(fitted.posterior, OfTable | OfTerms):
+        model += f", with {fitted.posterior.words}"
     columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
     return [f"{request.file}: {len(shards.files)} files, {layout.rows:,} rows{lost}, {columns}", model]
 
@@ -91,6 +94,8 @@ def moved(fitted: Found, counts: dict[str, Any]) -> list[str]:
     )
     if len(counts["kernels"]) > 1:
         read += ", and last bits depend on who looked at which row group"
+    if fitted.came:
+        return [read, f"{fitted.came}; besides, {pilot:,} rows of the pilot"]
     travelled = counts["core"] + counts["drawn"]
     if not travelled:
         return [read, f"no row travelled but {pilot:,} of the pilot"]

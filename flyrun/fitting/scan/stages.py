@@ -16,7 +16,7 @@ from flyrun.families.family import Family
 from flyrun.fitting import chosen_priors, gaussian_noise, mode, table_posterior, weighted_draws
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.priors import INTERCEPT_SD
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior
+from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
 from flyrun.fitting.scan import classes_apart, folds, pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, AtEnds, GramLook, Intensity, Products, SumLook, Sums
 from flyrun.fitting.scan.encoded_rows import Encoding
@@ -48,7 +48,7 @@ class Found:
     """What a scan found. rows_read: of all looks; moved: sds by which each stage moved the centre; encoding:
     by means and sds of all rows. without: the same of all rows but each fold's; foretold: of each fold's;
     ends: as of Sums; apart: parts of what tells classes apart, where something may; target: its mean and
-    variance; texts: rows of levels.
+    variance; texts: rows of levels; came: what came here of groups.
     """
 
     layout: Layout
@@ -65,6 +65,7 @@ class Found:
     apart: list[classes_apart.Apart] = field(default_factory=list)
     target: tuple[float, float] = (0.0, 0.0)
     texts: Texts = field(default_factory=lambda: Texts.of_rows({}))
+    came: str = ""
 
 
 class Scan(Table):
@@ -322,12 +323,38 @@ class Scan(Table):
         sample: Sample = tree(parts)
         if not len(sample.y):
             raise DataError(f"{self.given}: every row lacks a value")
+        layout, exact, model, rows, ends = self.of_all(sample, task, family)
+        with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
+            draws = weighted_draws.fit(model.posterior(rows), self.seed)
+        post = model.surrogate(rows, row_weights.nothing(len(draws.x.T)))
+        answer = row_weights.Answer(draws, 1.0, 0.0, len(rows), 0, sample.x.nbytes)
+        if draws.why:
+            answer = replace(row_weights.by_chains(post, self.seed), core=len(rows), nbytes=sample.x.nbytes)
+        if answer.found.why:
+            raise FlyrunError(f"{self.given}: no posterior is written, because {answer.found.why}")
+        values, count = np.unique(sample.y, return_counts=True)
+        counts = dict(zip(values.tolist(), count.tolist(), strict=True))
+        fitted = Found(
+            layout, post, answer, counts, sample.read, 1, [], exact, ends=ends, target=self.of_target
+        )
+        if exact.values and not layout.domain.ordered:
+            theta = classes_apart.theta_of(post, answer.found.moments()[0])
+            fitted.apart = [classes_apart.of_rows(rows.features.T, rows.target, theta, len(exact.values))]
+        return fitted
+
+    def of_all(
+        self, sample: Sample, task: str, family: Family
+    ) -> tuple[Layout, Encoding, Model, Rows, np.ndarray]:
+        """Of a table whose rows are all here: layout, encoding and model by their means and sds, the rows,
+        and ends as of Sums.
+        """
         encoding = self.encoding(sample, task, family)
         levels = len(encoding.values)
         table_posterior.refuse_many(family.linear(levels) * (self.width - 1 + family.intercept))
         self.refuse_few(sample, encoding)
-        rows = pilot_rows.rows_of(sample, encoding, encoding.form(family), self.shards.blocks)
-        each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), rows.features, rows.target
+        form = encoding.form(encoding.family(family))
+        rows = pilot_rows.rows_of(sample, encoding, form, self.shards.blocks)
+        each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), form.columns(rows), rows.target
         none = np.zeros(x.shape[1], bool)
         sums = (x.T @ each, (x * x).T @ each, none, np.array([y @ each, (y * y) @ each]))
         ends = AtEnds(encoding).of(x.T[np.flatnonzero(encoding.two)], y, rows.trials, each)
@@ -336,23 +363,7 @@ class Scan(Table):
         layout, _, exact = self.exact(family, encoding, whole)
         model = self.model(exact, family)
         rows = pilot_rows.rows_of(sample, exact, model.form, self.shards.blocks)
-        with one_blas_thread():  # the bits of sums depend on the number of BLAS threads
-            draws = weighted_draws.fit(model.posterior(rows), self.seed)
-        post = model.surrogate(rows, row_weights.nothing(len(draws.x.T)))
-        answer = row_weights.Answer(draws, 1.0, 0.0, len(y), 0, sample.x.nbytes)
-        if draws.why:
-            answer = replace(row_weights.by_chains(post, self.seed), core=len(y), nbytes=sample.x.nbytes)
-        if answer.found.why:
-            raise FlyrunError(f"{self.given}: no posterior is written, because {answer.found.why}")
-        values, count = np.unique(sample.y, return_counts=True)
-        counts = dict(zip(values.tolist(), count.tolist(), strict=True))
-        fitted = Found(
-            layout, post, answer, counts, sample.read, 1, [], exact, ends=ends, target=self.of_target
-        )
-        if encoding.values and not layout.domain.ordered:
-            theta = classes_apart.theta_of(post, answer.found.moments()[0])
-            fitted.apart = [classes_apart.of_rows(rows.features.T, rows.target, theta, levels)]
-        return fitted
+        return layout, exact, model, rows, ends
 
     def exact(
         self, family: Family, encoding: Encoding, whole: Sums | Products

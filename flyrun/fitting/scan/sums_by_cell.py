@@ -11,6 +11,7 @@ import numpy as np
 from flyrun.fitting.rows_posterior import Rows
 from flyrun.fitting.scan.block_sums import Look, Products, products
 from flyrun.fitting.scan.encoded_rows import Encoding, row_of
+from flyrun.fitting.scan.pilot_rows import RowsLook, Sample
 from flyrun.fitting.scan.row_groups import Part, coded, parts, tree
 from flyrun.fitting.scan.table_files import Block
 from flyrun.ground.errors import DataError
@@ -33,18 +34,37 @@ class Cells(NamedTuple):
 
     def plus(self, other: "Cells") -> "Cells":
         """Of both."""
-        both = np.concatenate([self.key, other.key])
-        order = np.argsort(both, kind="stable")  # of two runs in order: it merges them
-        ordered = both[order]
-        new = np.append(True, ordered[1:] != ordered[:-1])
-        place = np.empty(len(both), np.int64)
-        place[order] = np.cumsum(new) - 1
-        here, there = place[: len(self.key)], place[len(self.key) :]
-        rows, sums = np.zeros(int(new.sum()), np.int64), np.zeros((int(new.sum()), *self.sums.shape[1:]))
+        key, here, there = _merged(self.key, other.key)
+        rows, sums = np.zeros(len(key), np.int64), np.zeros((len(key), *self.sums.shape[1:]))
         rows[here], sums[here] = self.rows, self.sums
         rows[there] += other.rows
         sums[there] += other.sums
-        return Cells(ordered[new], rows, sums, self.whole.plus(other.whole))
+        return Cells(key, rows, sums, self.whole.plus(other.whole))
+
+
+class Gathered(NamedTuple):
+    """Rows as they stand, and their cells: key (m,), each once and in order; code: (n,), each row's."""
+
+    key: np.ndarray
+    code: np.ndarray
+    rows: Sample
+
+    def plus(self, other: "Gathered") -> "Gathered":
+        """Both."""
+        key, here, there = _merged(self.key, other.key)
+        code = np.concatenate([here[self.code], there[other.code]]).astype(np.int32)
+        return Gathered(key, code, self.rows.plus(other.rows))
+
+
+def _merged(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values of either, each once and in order, as each has its own, and the place of each one's there."""
+    both = np.concatenate([first, second])
+    order = np.argsort(both, kind="stable")  # of two runs in order: it merges them
+    ordered = both[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])
+    place = np.empty(len(both), np.int64)
+    place[order] = np.cumsum(new) - 1
+    return ordered[new], place[: len(first)], place[len(first) :]
 
 
 @dataclass(frozen=True)
@@ -82,13 +102,7 @@ class CellLook(Look):
                     sums[j, k] += np.bincount(which, both[place] * both[k], len(key))
 
         for both, place, its in products(self.encoding, block, part):
-            which = code[place]
-            if len(lost := np.flatnonzero(which < 0)):
-                where, missing = row_of(block, place)(int(lost[0])), " or ".join(self.columns)
-                raise DataError(
-                    f"{where}: {missing} lacks a value in a row that has all others; fill it in, or leave "
-                    "such rows out of the files"
-                )
+            which = _of_rows(code, place, block, self.columns)
             whole = its if whole is None else whole.plus(its)
             waiting.append((both, which))
             if sum(len(which) for _, which in waiting) >= max(_AT_ONCE, len(key)):
@@ -98,6 +112,38 @@ class CellLook(Look):
         assert whole is not None
         there = rows > 0
         return Cells(key[there], rows[there], np.ascontiguousarray(np.moveaxis(sums, -1, 0)[there]), whole)
+
+
+@dataclass(frozen=True)
+class GatherLook:
+    """Take all rows of a row group, as they stand, and their cells. columns: that tell these; levels: as of
+    PilotLook.
+    """
+
+    rows: RowsLook
+    columns: tuple[str, ...]
+    levels: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def __call__(self, block: Block) -> Gathered:
+        """Errors as of CellLook."""
+        key, code = cells_of(block, self.columns)
+        samples = (self.rows.of(block, part) for part in parts(block, self.rows.names, dict(self.levels)))
+        sample = tree(samples)
+        which = _of_rows(code, sample.at[:, 1], block, self.columns)
+        there, which = np.unique(which, return_inverse=True)
+        return Gathered(key[there], which.astype(np.int32), sample)
+
+
+def _of_rows(code: np.ndarray, place: np.ndarray, block: Block, columns: tuple[str, ...]) -> np.ndarray:
+    """Cells of some rows of a row group, (n,), by all of its rows'. DataError where a level is missing."""
+    which = code[place]
+    if len(lost := np.flatnonzero(which < 0)):
+        where, missing = row_of(block, place)(int(lost[0])), " or ".join(columns)
+        raise DataError(
+            f"{where}: {missing} lacks a value in a row that has all others; fill it in, or leave such rows "
+            "out of the files"
+        )
+    return which
 
 
 def cells_of(block: Block, columns: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:

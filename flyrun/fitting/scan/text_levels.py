@@ -113,6 +113,6 @@ def ordered(
         if len(seen.values) <= MOST_LEVELS and are_complex(seen.values) and not seen.names:
             raise seen.error(f"holds complex numbers; {PARTS}")
         doubts.check([seen], lambda names: iter(()), 0)
-        categories.append(columns.feature(seen, groups=False))
+        categories.append(columns.feature(seen))
     columns.against_references(categories, options)
     return tuple((column.name, tuple(column.levels or ())) for column in categories)
