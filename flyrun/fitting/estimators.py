@@ -4,22 +4,27 @@ A column that is the same in every row is left out, with a warning; its coeffici
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
+from sklearn.utils import Tags, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from flyrun.families.domains import Domain
+from flyrun.families.domains import BESIDE, Domain
 from flyrun.families.family import family, names
 from flyrun.fitting import engine, predict, question
 from flyrun.fitting.python import typed_prior
 from flyrun.fitting.request import Budget, Clock, Request
+from flyrun.fitting.scan.mappers import OF_MEMORY, memory
 from flyrun.ground.errors import FlyrunError
 from flyrun.ground.schema import did_you_mean, listing
 from flyrun.tables import frames
@@ -58,10 +63,21 @@ class _Regression(BaseEstimator):
     def _takes(self, domain: Domain) -> bool:
         return domain.classes > 0 if self._classes else not domain.has_chance
 
+    def __sklearn_tags__(self) -> Tags:
+        """That sparse matrices are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def _draw(
-        self, x: np.ndarray, target: np.ndarray | pd.Categorical, model: str, sample_weight: ArrayLike | None
+        self,
+        x: np.ndarray,
+        target: np.ndarray | pd.Categorical,
+        model: str,
+        sample_weight: ArrayLike | None,
+        beside: Mapping[str, ArrayLike | None] = MappingProxyType({}),
     ) -> None:
-        """Draw from the posterior of features (N, D) and a column of targets."""
+        """Draw from the posterior of features (N, D) and a column of targets. beside: (N,) each, by role."""
         of_columns = [str(name) for name in getattr(self, "feature_names_in_", [])]
         of_columns = of_columns or [f"x{d}" for d in range(x.shape[1])]
         self._kept = np.ptp(x, axis=0) > 0.0
@@ -77,6 +93,10 @@ class _Regression(BaseEstimator):
         if sample_weight is not None:
             frame[weights] = _check_sample_weight(sample_weight, x)
             table["weights"] = weights
+        for role, values in beside.items():
+            if values is not None:
+                table[role] = _unused(role, [*of_columns, *table.values()])
+                frame[table[role]] = _column(role, values, x)
         try:
             with frames.held(frame) as name:
                 answer = self._answer(name, aim, model, table)
@@ -102,11 +122,22 @@ class _Regression(BaseEstimator):
         drawn = self.draws_, self.noise_
         return predict.Fitted(self._layout, model_family.link, model_family, settings, *drawn)
 
-    def _rows(self, X: ArrayLike) -> Rows:
+    def _rows(self, X: ArrayLike, beside: Mapping[str, ArrayLike | None] = MappingProxyType({})) -> Rows:
+        """New rows. beside: (N,) each, by role. Raises ValueError where the fit had none, or others."""
         check_is_fitted(self)
-        x = validate_data(self, X, reset=False, dtype=np.float64)
+        x = _dense(validate_data(self, X, reset=False, dtype=np.float64, accept_sparse="csr"))
         names = [column.name for column in self._layout.features]
-        return Rows(range(len(x)), dict(zip(names, x.T[self._kept], strict=True)), {})
+        columns = dict(zip(names, x.T[self._kept], strict=True))
+        for role, values in beside.items():
+            column = self._layout.beside.get(role)
+            if (column is None) != (values is None):
+                had, mend = (
+                    ("no", f"leave {role}= out") if column is None else ("an", f"give {role}= here, too")
+                )
+                raise ValueError(f"{role}: the fit had {had} {role}; {mend}")
+            if column is not None and values is not None:
+                columns[column.name] = _column(role, values, x)
+        return Rows(range(len(x)), columns, {})
 
     def _whole(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slopes (..., D) of all columns and intercepts (...) of coefficients (..., D' + 1) of those kept."""
@@ -115,11 +146,35 @@ class _Regression(BaseEstimator):
         return slopes, beta[..., -1]
 
 
-def _unused(name: str, known: list[str]) -> str:
+def _unused(name: str, known: Collection[object]) -> str:
     """A name that no column has."""
     while name in known:
         name += "_"
     return name
+
+
+def _column(role: str, values: ArrayLike, x: np.ndarray) -> np.ndarray:
+    """A column (N,) beside features (N, D). Raises ValueError for what cannot be one."""
+    column: np.ndarray = check_array(values, ensure_2d=False, dtype=np.float64, input_name=role)
+    if column.shape != (len(x),):
+        raise ValueError(f"{role}: must be a number a row, of shape ({len(x)},), not {column.shape}")
+    if role != "offset" and (refusal := BESIDE[role].refusal(column)):
+        raise ValueError(f"{role}: row {refusal[0]} is {column[refusal[0]]:g}, but {refusal[1]}")
+    return column
+
+
+def _dense(x: Any) -> np.ndarray:
+    """Features (N, D) of a matrix that may be sparse. Raises ValueError where memory has no room for them."""
+    if not issparse(x):
+        return x
+    size, most = 8 * x.shape[0] * x.shape[1], memory() // OF_MEMORY
+    if size > most:
+        raise ValueError(
+            f"X: {x.shape[0]:,} rows of {x.shape[1]:,} columns are {size / 1e9:.3g} GB as numbers, and "
+            f"{most / 1e9:.3g} GB a {OF_MEMORY}th of the memory; take rare levels together, as "
+            "OneHotEncoder(min_frequency=...), or fit groups, flyrun.fit(frame, 'y ~ x + (1 | column)')"
+        )
+    return x.toarray()
 
 
 class FlyrunClassifier(ClassifierMixin, _Regression):
@@ -130,6 +185,7 @@ class FlyrunClassifier(ClassifierMixin, _Regression):
     names are x0, x1, … prior_scale: sd of the other coefficients' priors, per sd of a column. draws: how many
     are kept, over which predictions average. budget: seconds for chains, where weighted draws do not serve.
     seed: of the draws.
+    X may be sparse, as of OneHotEncoder; it is made dense.
 
     coef_, intercept_: posterior means, (1, D) and (1,) of two classes, (K, D) and (K,) of K with 0 for the
     first, on the columns' own scales; of ordered classes (1, D) and (K-1,), minus the cutpoints.
@@ -143,7 +199,8 @@ class FlyrunClassifier(ClassifierMixin, _Regression):
 
         Raises ValueError for what the posterior cannot be of.
         """
-        x, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        x, y = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr", ensure_min_samples=2)
+        x = _dense(x)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -179,27 +236,61 @@ class FlyrunRegressor(RegressorMixin, _Regression):
 
     model: one of numbers or counts, by default gaussian. Other parameters and draws_, how_: as of
     FlyrunClassifier. coef_, intercept_: posterior means, (D,) and a number, on the scale of the
-    model's link.
+    model's link. A pipeline or search passes exposure= and offset= on, where
+    `sklearn.set_config(enable_metadata_routing=True)` and `set_fit_request(exposure=True)`,
+    `set_predict_request` and `set_score_request` ask for it.
     """
 
     _classes = False
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Draw. X: (N, D) numbers; y: (N,) targets; sample_weight: (N,), how many rows each stands for.
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Self:
+        """Draw. X: (N, D) numbers, dense or sparse; y: (N,) targets; sample_weight: (N,), how many rows each
+        stands for; offset: (N,), added to the linear predictor; exposure: (N,), whose log is.
 
         Raises ValueError for what the posterior cannot be of.
         """
-        x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        self._draw(x, np.asarray(y, np.float64), self._model("gaussian"), sample_weight)
+        x, y = validate_data(
+            self, X, y, dtype=np.float64, accept_sparse="csr", y_numeric=True, ensure_min_samples=2
+        )
+        beside = {"exposure": exposure, "offset": offset}
+        self._draw(_dense(x), np.asarray(y, np.float64), self._model("gaussian"), sample_weight, beside)
         self.coef_, intercept = self._whole(self.draws_.mean(axis=0))
         self.intercept_ = float(intercept)
         return self
 
-    def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """(N,): the expected targets, averaged over draws; return_std: and the sds of new targets, (N,)."""
-        rows, fitted = self._rows(X), self._fitted()
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """(N,): the expected targets, averaged over draws; return_std: and the sds of new targets, (N,).
+
+        exposure, offset: (N,), where the fit had them. Raises ValueError where one lacks, or is needless.
+        """
+        rows, fitted = self._rows(X, {"exposure": exposure, "offset": offset}), self._fitted()
         with np.errstate(over="ignore"):  # far out it is inf
             mean = np.concatenate([block.mean(axis=0)[:, 0] for block in predict.means(fitted, rows)])
         if not return_std:
             return mean
         return mean, predict.predicted(fitted, rows, "response", seed=self.seed)["sd"].to_numpy()
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> float:
+        """R² of `predict` against targets y (N,), as of any regressor."""
+        mean = self.predict(X, exposure=exposure, offset=offset)
+        return float(r2_score(y, mean, sample_weight=sample_weight))
