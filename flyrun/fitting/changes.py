@@ -147,7 +147,10 @@ def _shared(fits: tuple[Row, ...]) -> tuple[float | None, str]:
     are, and what was taken for it.
     """
     mine, theirs = (
-        {(file["footer"], file["bytes"]): file.get("rows", 0) for file in fit["scan"].get("files", ())}
+        {
+            (file["footer"], file["bytes"], file.get("where", "")): file.get("rows", 0)
+            for file in fit["scan"].get("files", ())
+        }
         for fit in fits
     )
     first, other = (
@@ -163,7 +166,7 @@ def _shared(fits: tuple[Row, ...]) -> tuple[float | None, str]:
             f"{both:,} rows, of files that are in both, are of both fits; sds take their errors' correlation "
             f"to be {share:.2g}, the share of rows that both have"
         )
-    if mine and theirs:
+    if mine and theirs and not {key[0] for key in mine} & {key[0] for key in theirs}:
         return 0.0, "no file is in both, so that sds are of independent fits"
     return 0.0, "sds are of independent fits: rows that both have would make differences smaller than sds say"
 

@@ -16,6 +16,7 @@ from flyrun.ground.page.render import View
 from flyrun.ground.schema import did_you_mean, listing, quoted
 from flyrun.tables import loader
 from flyrun.tables.quoting import Names
+from flyrun.tables.quoting import quoted as in_filter
 
 MOST_REPORTS = 20  # levels whose reports are made at once
 _COLUMNS, _LEVELS = 5, 40  # of coefficients beside each other, and levels that are printed
@@ -63,8 +64,11 @@ def requests(request: Request, levels: Iterable[str]) -> dict[str, Request]:
 
 
 def where(request: Request, level: str) -> str:
-    """What tells a level's rows, as a table is asked for them."""
-    return f"{request.by}={level}"
+    """What tells a level's rows, among those that are used, as a table is asked for them."""
+    word = f'"{level}"' if "'" in level else f"'{level}'"
+    mine = f"{in_filter(str(request.by))} == {word}"
+    every = request.typed_table.where
+    return f"({every}) and {mine}" if every else mine
 
 
 def of_table(request: Request) -> dict[str, Request]:

@@ -34,7 +34,8 @@ def of_table(table: Table, dataset: Dataset, layout: Layout, posterior: Posterio
 
 def shape(table: Table, layout: Layout) -> list[str]:
     """How large a table is, and what was left out."""
-    lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
+    lost = f" of {layout.of:,}, where {table.where}" if layout.of else ""
+    lost += f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
     lost += f", standing for {layout.copies:,.0f}" if layout.copies != layout.rows else ""
     count = sum(len(part.names) for part in (layout, *layout.parameters.values()))
     columns = f"{len(layout.columns)} columns, {count} coefficients"

@@ -195,12 +195,16 @@ def refuse_kind(fit: Fitted, kind: str, known: Sequence[str] = KINDS) -> None:
         raise ConfigError(f"--kind chance: {fit.layout.explained} has an expectation, no chance; take mean")
 
 
-def rows_of(fit: Fitted, path: Path) -> Rows:
-    """The rows of a file, read as the fit's was, checked. Raises DataError as `checked_rows` does."""
+def rows_of(fit: Fitted, path: Path, where: str | None = None) -> Rows:
+    """The rows of a file, those that `where` asks for, read as the fit's was, checked.
+
+    Raises DataError as `checked_rows` does.
+    """
     from flyrun.tables import pieces, text_table  # late: a frame needs neither
 
     data = fit.settings["dataset"]
-    options = Table(**{key: data[key] for key in ("decimal", "encoding", "na", "categorical") if key in data})
+    kept = {key: data[key] for key in ("decimal", "encoding", "na", "categorical") if key in data}
+    options = Table(**kept, where=where)
     new_rows.lacking(fit.layout, pieces.names(path, options), str(path), fit.groups)
 
     def place(index: object) -> str:

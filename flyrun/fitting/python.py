@@ -59,7 +59,7 @@ def fit(
     fresh: replace what is in that folder.
     table: offset, exposure, trials, weights, precision_weights: names of columns; features, drop,
     categorical, numeric, na: lists of names; reference: by category, as {"arm": "placebo"}; missing="drop";
-    decimal, encoding and rows, of files.
+    where, as "year >= 2023"; decimal, encoding and rows, of files.
     Raises ConfigError or DataError, in one line, for what you can mend; warns where chains do not agree.
     """
     folder = None
@@ -402,7 +402,7 @@ def _named(data: object) -> Iterator[str]:
 
 def _settings(table: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a table as a request has them. TypeError for a name that is no option."""
-    known = {*ROLES, *LISTS, "order", "missing", "decimal", "encoding", "rows"}
+    known = {*ROLES, *LISTS, "order", "missing", "decimal", "encoding", "rows", "where"}
     if unknown := sorted(set(table) - known):
         raise TypeError(f"fit: unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}")
     options = dict(table)

@@ -12,7 +12,7 @@ from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.ground.errors import ConfigError
-from flyrun.tables import loader, loading
+from flyrun.tables import loader, loading, row_filter
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout
 from flyrun.tables.options import Table
@@ -94,7 +94,7 @@ def _refuse_unused(table: Table, layout: Layout, request: Request) -> None:
     """Raise ConfigError for a column that is called a category, or a number, and that no formula uses."""
     used = {column.name for column in (*layout.columns, *layout.beside.values(), layout.target)}
     used |= {name for bar in request.groups for name in (*bar.columns, *bar.slopes)}
-    used |= {(table.where or "").partition("=")[0], *layout.row_numbers, *table.drop}
+    used |= {*layout.row_numbers, *table.drop, *(row_filter.read(table.where).columns if table.where else ())}
     for key in ("categorical", "numeric"):
         if unused := [name for name in getattr(table, key) if name not in used]:
             raise ConfigError(

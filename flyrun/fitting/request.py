@@ -23,7 +23,7 @@ from flyrun.tables.options import ROLES, Table, listed
 ELSEWHERE = "choose another place with --results-dir FOLDER"
 #: options of several columns, and all that say how a table is read, as they are without dashes
 LISTS = ("features", "drop", "categorical", "numeric", "reference", "na")
-KEYS = ("target", "model", *ROLES, *LISTS, "order", "missing", "decimal", "encoding", "rows")
+KEYS = ("target", "model", *ROLES, *LISTS, "order", "missing", "decimal", "encoding", "rows", "where")
 _REPORT_S, _REPORT = 2.5, 0.1  # seconds that follow the draws on a free core, and at most of a budget
 #: what options are in a formula
 _WRITTEN = {

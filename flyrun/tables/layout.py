@@ -87,7 +87,7 @@ class Layout:
     formula: the right side of one, whose matrix's columns are the features; sources: the columns that it
     names; state: what its functions know of the whole table; log_target: the target's log is explained.
     parameters: by name the layout of what explains a further parameter of the target's distribution.
-    missing: rows that lack a value, by column, of the columns of which some do."""
+    missing: rows that lack a value, by column, where some do; of: rows that `where` chose from."""
 
     task: str
     target: Column
@@ -104,6 +104,7 @@ class Layout:
     log_target: bool = False
     parameters: dict[str, "Layout"] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
+    of: int = 0
 
     @property
     def domain(self) -> Domain:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from flyrun.families.options import tasks
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import did_you_mean, listing, option, quoted, setting
+from flyrun.tables import row_filter
 from flyrun.tables.dataset_options import Rows
 
 #: columns that are no features, but say of each row what a likelihood is to know besides
@@ -84,7 +85,9 @@ class Table(Rows):
     decimal: Literal[".", ","] = setting(".", "the decimal sign of a CSV file: . or ,")
     encoding: str = setting("utf-8", "of a CSV file")
     task: str = setting("auto", "what the target is, as counts; auto: what the model is for")
-    where: str | None = setting(None, "use only rows of a column's value, as 'region=north'")
+    where: str | None = setting(
+        None, "use only such rows, as \"year >= 2023 and region in ('north', 'west')\""
+    )
     limit: int | None = setting(None, "use only the first rows", at_least=1)
     sha256: str | None = setting(
         None, "digest that the file must have, as where it is read again", shared=True
@@ -118,6 +121,8 @@ class Table(Rows):
                     raise ConfigError(
                         f"{self.say('order')}: {name} is in {self.say('numeric')} too; keep one of them"
                     )
+        if self.where is not None:
+            row_filter.read(self.where)
         if self.formula is not None and (self.features or self.drop):
             key = "features" if self.features else "drop"
             raise ConfigError(f"{self.say(key)}: the formula names the columns; leave this out")

@@ -19,7 +19,7 @@ import pandas as pd
 
 from flyrun.ground.errors import DataError
 from flyrun.ground.threads import ahead
-from flyrun.tables import frames
+from flyrun.tables import frames, row_filter
 from flyrun.tables.cells import LAST_EXACT, PARTS, is_complex
 from flyrun.tables.disguised import encoding_of, refuse_disguised
 from flyrun.tables.formats import ARROW, FORMATS, PARQUET, is_csv, remedy
@@ -43,15 +43,21 @@ def names(path: Path, options: Table = _USUAL) -> list[str]:
 
 
 def pieces(
-    path: Path, columns: Sequence[str], options: Table, text: Collection[str]
+    path: Path,
+    columns: Sequence[str],
+    options: Table,
+    text: Collection[str],
+    read: list[int] | None = None,
 ) -> Iterator[pd.DataFrame]:
     """The columns asked for, some rows at a time, in this order; those in `text` as strings, stripped.
+
+    read: takes the rows of each piece, before options.where leaves some out.
 
     A piece's attrs[text_table.ZEROS] are columns of a CSV file in which a cell may begin with a zero and
     a digit, or text_table.ALL.
     """
     if options.where is not None:
-        yield from _of_level(path, columns, options, text)
+        yield from _filtered(path, columns, options, text, [] if read is None else read)
         return
     rows = max(1000, min(200_000, _CELLS // max(1, len(columns))))
     if options.limit is not None and options.missing == "refuse":  # rows that are not used are not looked at
@@ -69,15 +75,22 @@ def pieces(
             yield _without(options.na, chosen) if options.na else chosen
 
 
-def _of_level(
-    path: Path, columns: Sequence[str], options: Table, text: Collection[str]
+def _filtered(
+    path: Path, columns: Sequence[str], options: Table, text: Collection[str], read: list[int]
 ) -> Iterator[pd.DataFrame]:
-    """Those rows of the pieces that options.where asks for."""
-    by, _, level = str(options.where).partition("=")
+    """Those rows of the pieces that options.where asks for. DataError where there is none."""
+    kept, rows = row_filter.read(str(options.where)), 0
     every = replace(options, where=None, limit=None)
-    for piece in pieces(path, [*dict.fromkeys([*columns, by])], every, {*text, by}):
-        if len(rows := piece[(piece[by] == level).to_numpy(bool, na_value=False)]):
-            yield rows if by in text else rows[[*columns]]
+    for piece in pieces(path, [*dict.fromkeys([*columns, *kept.columns])], every, text):
+        read.append(len(piece))
+        if len(chosen := piece[kept.mask(piece, str(path))]):
+            rows += len(chosen)
+            yield chosen[[*columns]]
+    if not rows:
+        raise DataError(
+            f"{path}: none of {sum(read):,} rows is such that {options.where}; compare with values that the "
+            "column holds"
+        )
 
 
 def cell(what: Path | str, row: int, column: str, options: Table) -> str:

@@ -14,7 +14,7 @@ from flyrun.ground.children import cores
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.schema import did_you_mean, listing
 from flyrun.ground.threads import in_order
-from flyrun.tables import pieces
+from flyrun.tables import pieces, row_filter
 from flyrun.tables.columns import scan, usable
 from flyrun.tables.encode import copies, encode
 from flyrun.tables.formats import is_csv
@@ -46,13 +46,20 @@ class Reading:
                     f"formula {config.formula!r} names {name}, which is the {config.role(name)}"
                 )
         used = list(dict.fromkeys([*self.features, *config.beside.values(), self.target, *config.complete]))
-        read = functools.partial(pieces.pieces, path, used, config)
+        self._rows: list[int] = []
+        read = functools.partial(pieces.pieces, path, used, config, read=self._rows)
         self._spelled = lambda names: pieces.pieces(path, sorted(names), config, names)
         self._kept = Kept(read, pays=is_csv(path))  # others are read as quickly as memory is filled
         self.close = self._kept.close
 
     def layout(self) -> Layout:
         """What the columns are."""
+        layout = self._layout()
+        counted = self.config.where is not None and self.config.limit is None
+        return replace(layout, of=sum(self._rows)) if counted else layout
+
+    def _layout(self) -> Layout:
+        """As above, before it is said of how many rows these were chosen."""
         asked, what = self.config, str(self.path)
         if self.formula is None:
             return scan(self._kept, self.target, self.features, asked, what, self._spelled)
@@ -120,7 +127,7 @@ def _columns(config: Table, path: Path) -> tuple[str, list[str]]:
         raise DataError(f"dataset.target=null: name the column to explain; {path} has {_some(known)}")
     asked = {"features": config.features or (), "drop": config.drop}
     asked |= {"categorical": config.categorical, "numeric": config.numeric, "complete": config.complete}
-    asked |= {"where": (config.where.partition("=")[0],)} if config.where else {}
+    asked |= {"where": row_filter.read(config.where).columns} if config.where else {}
     aside = {"target": (config.target,)} | {role: (name,) for role, name in config.beside.items()}
     for key, names in (*aside.items(), *asked.items()):
         for name in names:

@@ -215,7 +215,7 @@ def test_levels_have_runs_of_their_own_and_stand_side_by_side(tmp_path, monkeypa
         assert abs(float(row["mean"]) - there[name]["mean"]) < 4.5 * error
     assert own["x0"]["run"] == f"{base}-2020"
     fit = read_fit(Path(f"results/runs/{base}-2020"))
-    assert fit["settings"]["dataset"]["where"] == "land=2020"
+    assert fit["settings"]["dataset"]["where"] == "land == '2020'"
     capsys.readouterr()
     assert main(["predict", f"{base}-2020", "alone.parquet"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(of_2020)

@@ -31,7 +31,7 @@ def run(given: argparse.Namespace) -> int:
     fit = fit.with_new(given.new_groups, given.seed)
     if given.out is not None:
         files.refuse_unwritable(given.out.parent, "name another --out")
-    rows = predict.rows_of(fit, piped.kept(given.file))
+    rows = predict.rows_of(fit, piped.kept(given.file), given.where)
     table = predict.predicted(fit, rows, given.kind, given.interval / 100.0, given.seed)
     if note := predict.overflow(table):
         print_error(f"note: row {note}")
@@ -93,6 +93,9 @@ VERB.takes(
     type=number(lambda x: 0 < x < 100, "a number between 0 and 100"),
     default=90.0,
     help="of the draws between low and high",
+)
+VERB.takes(
+    "--where", metavar="ROWS", help="predict such rows alone, as \"year >= 2023 and region == 'north'\""
 )
 VERB.takes("--draws", metavar="N", type=whole(1), help="use so many of the fit's draws (default: all)")
 VERB.takes(

@@ -16,6 +16,7 @@ from flyrun.fitting.scan.classes_apart import Apart
 from flyrun.fitting.scan.folds import HeldOut
 from flyrun.fitting.scan.one_look import Each, Levels
 from flyrun.fitting.scan.pilot_rows import Sample
+from flyrun.fitting.scan.rows_kept import KeptRows
 from flyrun.fitting.scan.sums_by_cell import Cells, Gathered
 from flyrun.fitting.scan.terms import Sources
 from flyrun.fitting.scan.text_levels import Texts
@@ -38,6 +39,7 @@ _KINDS: dict[str, type] = {
         Each,
         Gathered,
         HeldOut,
+        KeptRows,
         Levels,
         Looked,
         Products,

@@ -26,7 +26,16 @@ from flyrun.fitting import table_posterior as posteriors
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import Budget, Clock, Request, TypedTable, dashed
-from flyrun.fitting.scan import column_checks, grouped_scan, kept_sums, mappers, pilot_rows, said, table_files
+from flyrun.fitting.scan import (
+    column_checks,
+    grouped_scan,
+    kept_sums,
+    mappers,
+    pilot_rows,
+    rows_kept,
+    said,
+    table_files,
+)
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.row_groups import tree
@@ -43,7 +52,18 @@ from flyrun.tables.order import refuse_unfitted
 
 _SEED = 0
 #: options that a scan knows
-_TAKEN = (*ROLES, "features", "drop", "categorical", "numeric", "reference", "order", "missing", "na")
+_TAKEN = (
+    *ROLES,
+    "features",
+    "drop",
+    "categorical",
+    "numeric",
+    "reference",
+    "order",
+    "missing",
+    "na",
+    "where",
+)
 _OF_DRAWS = ("effective", "planned", "variance")  # of a scan's counts, what its own draws tell
 _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is scanned
 
@@ -84,6 +104,7 @@ def answer(request: Request, console: Console | JsonLines | None) -> Answer:
     shards, table, columns = _asked(request)
     say = progress.speaker(console).say
     with _mapper(request, shards, len(columns), console) as mapper:
+        shards = rows_kept.of(shards, mapper, say)
         say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
         scan = Scan(Inputs(request, shards, columns, table, mapper, say), _SEED)
         pilot = scan.pilot()
@@ -105,6 +126,7 @@ def look(request: Request) -> list[str]:
     """What many files hold, and priors, by a pilot; nothing is fitted. Errors: as of `answer`."""
     shards, table, columns = _asked(request)
     with stored.alone(request), _mapper(request, shards, len(columns), None) as mapper:
+        shards = rows_kept.of(shards, mapper, lambda line: None)
         scan = Scan(Inputs(request, shards, columns, table, mapper, lambda line: None), _SEED)
         pilot = scan.pilot()
         task, model_family = _model(request, table, pilot.y)
@@ -132,6 +154,7 @@ def answers(
     shards, table, columns = _asked(request)
     say, by = progress.speaker(console).say, str(request.by)
     with _mapper(request, shards, len(columns), console) as mapper:
+        shards = rows_kept.of(shards, mapper, say)
         say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
         scans = LevelScans(Inputs(request, shards, columns, table, mapper, say), _SEED)
         lost = f"; {scans.lost:,} rows lack one, and are left out" if scans.lost else ""
@@ -164,7 +187,9 @@ def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]
     """The files, the table as it is typed, and the features. FlyrunError for what a scan does not take."""
     _refuse_options(request)
     table = request.typed_table
-    shards = table_files.with_missing(table_files.find(request.file), table.na)
+    shards = table_files.with_missing(table_files.find(request.file, table.where), table.na)
+    if table.where is not None:
+        rows_kept.refuse_columns(shards, table.where)
     drop, features = table.drop, table.features
     if table.formula is not None:
         table, features = _of_formulas(shards, table, request)

@@ -13,6 +13,7 @@ import numpy as np
 from flyrun.fitting.scan import addresses
 from flyrun.fitting.scan.table_files import Block
 from flyrun.ground.errors import DataError
+from flyrun.tables import row_filter
 
 if TYPE_CHECKING:
     import pyarrow
@@ -61,14 +62,38 @@ def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, dict[str, int
     return by_name
 
 
+def kept_of(block: Block) -> np.ndarray:
+    """Which rows of a row group are used, (n,). DataError for a column that is not compared so."""
+    with _opened(block) as file:
+        table = file.read_row_group(block.group, columns=_compared(block), use_threads=False)
+    return _kept(block, table)
+
+
+def _compared(block: Block) -> list[str]:
+    """Columns in the file by which its rows are chosen."""
+    return _inside(block, row_filter.read(block.file.where).columns) if block.file.where else []
+
+
+def _kept(block: Block, part: Any) -> np.ndarray:
+    """Which rows of an Arrow table are used, (n,); its columns are those compared, and others."""
+    if not block.file.where:
+        return np.ones(len(part), bool)
+    chosen, file = row_filter.read(block.file.where), block.file
+    frame = part.select(_compared(block)).to_pandas()
+    frame = frame.mask(frame.isin([*file.na, *numbers_of(file.na)])) if file.na else frame
+    frame = frame.assign(**{name: value for name, value in file.named if name in chosen.columns})
+    return chosen.mask(frame, str(block))
+
+
 def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.ndarray]]:
     """Columns of a row group as texts, each once, and their numbers, (n,); −1 for what is missing."""
     import pyarrow.compute  # late: an extra
 
     named, inside = dict(block.file.named), _inside(block, columns)
     with _opened(block, inside) as file:
-        table = file.read_row_group(block.group, columns=inside, use_threads=False)
-    pairs = []
+        read = [*dict.fromkeys([*inside, *_compared(block)])]
+        table = file.read_row_group(block.group, columns=read, use_threads=False)
+    pairs, used = [], _kept(block, table) if read else np.ones(block.rows, bool)
     for name in columns:
         if name in named:
             word = named[name]
@@ -85,7 +110,7 @@ def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.nd
         number = {text: k for k, text in enumerate(kept)}
         place = np.array([*(-1 if text is None else number[text] for text in texts), -1])
         codes = whole.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-        pairs.append((kept, place[codes.astype(np.int64)]))
+        pairs.append((kept, place[codes.astype(np.int64)][used]))
     return pairs
 
 
@@ -94,15 +119,19 @@ def parts(block: Block, columns: tuple[str, ...], levels: Levels) -> Iterator[Pa
 
     Raises DataError where the file has changed, or cannot be read.
     """
-    names = _inside(block, columns)
+    names = [*dict.fromkeys([*_inside(block, columns), *_compared(block)])]
     with _opened(block, _inside(block, levels)) as file:
-        if 4 * block.rows * len(names) <= _LARGE:
+        if 4 * file.metadata.row_group(block.group).num_rows * len(names) <= _LARGE:
             pieces: Iterable[Any] = [file.read_row_group(block.group, columns=names, use_threads=False)]
         else:
             pieces = file.iter_batches(_PIECE, [block.group], names, use_threads=False)
         first = 0
         for number, piece in enumerate(pieces):
-            yield Part(_columns(block, columns, levels, piece), np.arange(first, first + len(piece)), number)
+            arrays, place = _columns(block, columns, levels, piece), np.arange(first, first + len(piece))
+            if block.file.where:
+                used = _kept(block, piece)
+                arrays, place = [array[used] for array in arrays], place[used]
+            yield Part(arrays, place, number)
             first += len(piece)
 
 
@@ -110,7 +139,7 @@ def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int, by: 
     """The first rows of a row group where they look like the others: in each column of numbers they span half
     of what the file says of all, in those of `by` all of it. Else all rows. Errors as of `parts`.
     """
-    if most < block.rows:
+    if most < block.rows and not block.file.where:
         with _opened(block, _inside(block, levels)) as file:
             spans = _spans(file.metadata.row_group(block.group))
             some = file.iter_batches(most, [block.group], _inside(block, columns), use_threads=False)
@@ -126,7 +155,7 @@ def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int, by: 
             return Part(arrays, np.arange(len(arrays[-1])), share=len(arrays[-1]) / block.rows)
     each = list(parts(block, columns, levels))
     both = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in each), strict=True)]
-    return Part(both, np.arange(block.rows))
+    return Part(both, np.concatenate([part.place for part in each]))
 
 
 def _inside(block: Block, columns: Iterable[str]) -> list[str]:

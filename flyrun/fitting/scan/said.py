@@ -28,7 +28,12 @@ def lines(request: Request, shards: table_files.Shards, fitted: Found) -> list[s
     if isinstance(fitted.posterior, OfTable | OfTerms):
         model += f", with {fitted.posterior.words}"
     columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
-    return [f"{request.file}: {len(shards.files)} files, {layout.rows:,} rows{lost}, {columns}", model]
+    chosen = f" of {shards.of:,}" if shards.of else ""
+    files = f"{len(shards.files)} files" + (
+        f" of {len(shards.files) + shards.skipped}" if shards.skipped else ""
+    )
+    where = f", where {request.typed_table.where}" if request.typed_table.where else ""
+    return [f"{request.file}: {files}, {layout.rows:,} rows{chosen}{where}{lost}, {columns}", model]
 
 
 def size(shards: table_files.Shards, columns: list[str]) -> str:
@@ -52,6 +57,7 @@ def counts(shards: table_files.Shards, fitted: Found, mapper: mappers.Mapper, pi
     return {
         "files": [
             {"path": file.path, "bytes": file.size, "footer": file.footer, "rows": rows_of.get(file, 0)}
+            | ({"where": file.where} if file.where else {})
             for file in shards.files
         ],
         "rows": shards.rows,

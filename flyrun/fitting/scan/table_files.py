@@ -19,7 +19,8 @@ from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan import addresses
 from flyrun.ground.errors import DataError
 from flyrun.ground.schema import did_you_mean, listing, quoted
-from flyrun.tables.layout import is_nameless
+from flyrun.tables import row_filter
+from flyrun.tables.layout import in_order, is_nameless
 from flyrun.tables.options import Table
 
 _ENDINGS = (".parquet", ".pq")
@@ -31,7 +32,8 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 class File(NamedTuple):
     """A file as first looked at. footer: digest of what Parquet says of its columns at its end.
 
-    named: columns that its folders' names hold, and their values; na: words for missing values besides.
+    named: columns that its folders' names hold, and their values; na: words for missing values besides;
+    where: which of its rows are used, where not all are.
     """
 
     path: str
@@ -40,6 +42,7 @@ class File(NamedTuple):
     footer: str
     named: tuple[tuple[str, str | None], ...] = ()
     na: tuple[str, ...] = ()
+    where: str = ""
 
 
 class Block(NamedTuple):
@@ -76,6 +79,7 @@ class Shards(NamedTuple):
     numbers that are to be categories "category".  counting: columns that count the rows of each row group,
     as an index does that was written along.  faults: why columns that files do not share, or that hold what
     is no column of a regression, cannot be used.  ends: of numbers, where each row group says them.
+    skipped: files that are left out by their folders' names.  of: rows that those used were chosen from.
     """
 
     given: str
@@ -85,6 +89,8 @@ class Shards(NamedTuple):
     counting: tuple[str, ...] = ()
     faults: Mapping[str, str] = MappingProxyType({})
     ends: Mapping[str, Ends] = MappingProxyType({})
+    skipped: int = 0
+    of: int = 0
 
     @property
     def rows(self) -> int:
@@ -112,8 +118,11 @@ def several(given: str) -> bool:
     return addresses.is_address(given) or (not path.is_file() and glob.has_magic(given))
 
 
-def find(given: str) -> Shards:
-    """The files of a folder or of a pattern, or one file. Raises DataError naming file and remedy."""
+def find(given: str, where: str | None = None) -> Shards:
+    """The files of a folder or of a pattern, or one file; those alone in which `where` leaves rows.
+
+    Raises DataError naming file and remedy.
+    """
     try:
         import pyarrow.parquet as parquet  # late: an extra
     except ImportError as error:
@@ -122,10 +131,12 @@ def find(given: str) -> Shards:
     files, blocks, held = list[File](), list[Block](), dict[str, dict[str, str]]()
     first, paths = 0, _paths(given)
     named = {path: _named(given, path) for path in paths}
+    of_file = _chosen_by_name(given, where, named)
+    skipped, paths = len(paths) - len(of_file), [*of_file]
     counting: set[str] | None = None
     ends: dict[str, Ends] | None = None
     for path in paths:
-        file = _file(path, named[path])
+        file = _file(path, named[path])._replace(where=of_file[path])
         try:
             with addresses.opened(path) as source, parquet.ParquetFile(source) as opened:
                 schema, about = opened.schema_arrow, opened.metadata
@@ -157,7 +168,31 @@ def find(given: str) -> Shards:
     if not blocks:
         raise DataError(f"{given}: holds no rows; name a folder or a pattern of Parquet files with rows")
     kinds, faults = _agreed(held)
-    return Shards(given, files, blocks, kinds, tuple(sorted(counting or ())), faults, ends or {})
+    counts = tuple(sorted(counting or ()))
+    return Shards(given, files, blocks, kinds, counts, faults, ends or {}, skipped)
+
+
+def _chosen_by_name(
+    given: str, where: str | None, named: dict[str, tuple[tuple[str, str | None], ...]]
+) -> dict[str, str]:
+    """Files that may hold rows such as `where` asks for, and it where their folders' names do not say.
+
+    DataError where there is no such file.
+    """
+    if where is None:
+        return dict.fromkeys(named, "")
+    asked, chosen = row_filter.read(where), {}
+    for path, pairs in named.items():
+        if (left := asked.known(dict(pairs), path)) is not False:
+            chosen[path] = "" if left is True else where
+    if not chosen:
+        names = {name for pairs in named.values() for name, _ in pairs}
+        held = {name: {str(dict(pairs).get(name)) for pairs in named.values()} for name in sorted(names)}
+        shown = "; ".join(
+            f"{name}: {listing(in_order(values)[:_MOST_NAMED])}" for name, values in held.items()
+        )
+        raise DataError(f"{given}: --where {quoted(where)}: no file is of such a folder; there are {shown}")
+    return chosen
 
 
 def _paths(given: str) -> list[str]:
@@ -324,7 +359,7 @@ def chosen(
         *(("features", name) for name in features or ()),
         *(("drop", name) for name in drop),
     ):
-        _refuse_unknown(shards, option, name)
+        refuse_unknown(shards, option, name)
     wanted = [
         name
         for name in shards.kinds
@@ -351,20 +386,21 @@ def chosen(
 def with_categories(shards: Shards, table: TypedTable) -> Shards:
     """The same, in which numbers of `categorical` and `order` are categories. DataError for what is none."""
     for name in table.categorical:
-        _refuse_unknown(shards, "categorical", name)
+        refuse_unknown(shards, "categorical", name)
         if (role := table.role(name)) != "column":
             raise DataError(f"--categorical {quoted(name)}: is the {role}; leave it out there")
         if (kind := shards.kinds[name]) in ("boolean", "other"):
             contents = "true and false, two values" if kind == "boolean" else "neither numbers nor text"
             raise DataError(f"--categorical {quoted(name)}: holds {contents}; leave it out there")
     for name in table.numeric:
-        _refuse_unknown(shards, "numeric", name)
+        refuse_unknown(shards, "numeric", name)
     in_order = [name for name in shards.kinds if table.order_of(name)]
     numbers = [name for name in (*table.categorical, *in_order) if shards.kinds[name] == "number"]
     return shards._replace(kinds=shards.kinds | dict.fromkeys(numbers, "category"))
 
 
-def _refuse_unknown(shards: Shards, option: str, name: str) -> None:
+def refuse_unknown(shards: Shards, option: str, name: str) -> None:
+    """DataError for a column that there is not."""
     if name not in shards.kinds:
         close = did_you_mean(name, shards.kinds)
         first, more = [*shards.kinds][:_MOST_NAMED], len(shards.kinds) - _MOST_NAMED
