@@ -215,3 +215,19 @@ def test_refusals_of_files_name_what_there_is_and_remedies_work(capsys):
         main(shlex.split("fit whole 'y ~ x' --model gaussian --quiet --check --where 'year = 2022 or x > 1'"))
         == 2
     )
+
+
+def test_groups_of_a_scan_are_of_these_rows():
+    pytest.importorskip("pyarrow")
+    frame = table(900).assign(broker=np.arange(900) % 30)
+    frame = frame.assign(broker="b" + frame.broker.astype(str))
+    frame.to_parquet("whole", partition_cols=["year"], row_group_size=100, index=False)
+    chosen = frame[(frame.year >= 2023) & (frame.region != "south") & (frame.broker != "b7")]
+    chosen.to_parquet("some.parquet", index=False)
+    words = ["y ~ x + (1 | broker)", "--model", "gaussian", "--quiet"]
+    assert main(["fit", "whole", *words, "--where", f"{ROWS} and broker != 'b7'"]) == 0
+    assert main(["fit", "some*.parquet", *words, "--name", "some"]) == 0
+    (some, fit), (alone, other) = coefficients("whole"), coefficients("some")
+    for name, (mean, sd) in some.items():
+        assert mean == pytest.approx(alone[name][0], abs=0.1 * sd)
+    assert [group["levels"] for group in fit["groups"]] == [group["levels"] for group in other["groups"]]

@@ -85,19 +85,23 @@ def _kept(block: Block, part: Any) -> np.ndarray:
     return chosen.mask(frame, str(block))
 
 
-def coded(block: Block, columns: tuple[str, ...]) -> list[tuple[list[str], np.ndarray]]:
-    """Columns of a row group as texts, each once, and their numbers, (n,); −1 for what is missing."""
+def coded(block: Block, columns: tuple[str, ...], every: bool = False) -> list[tuple[list[str], np.ndarray]]:
+    """Columns of a row group as texts, each once, and their numbers, (n,); −1 for what is missing.
+
+    every: also of rows that are not used.
+    """
     import pyarrow.compute  # late: an extra
 
     named, inside = dict(block.file.named), _inside(block, columns)
     with _opened(block, inside) as file:
         read = [*dict.fromkeys([*inside, *_compared(block)])]
         table = file.read_row_group(block.group, columns=read, use_threads=False)
-    pairs, used = [], _kept(block, table) if read else np.ones(block.rows, bool)
+        rows = file.metadata.row_group(block.group).num_rows
+    pairs, used = [], np.ones(rows, bool) if every or not block.file.where else _kept(block, table)
     for name in columns:
         if name in named:
             word = named[name]
-            pairs.append(([word or ""], np.full(block.rows, -1 if word is None else 0)))
+            pairs.append(([word or ""], np.full(np.count_nonzero(used), -1 if word is None else 0)))
             continue
         column = table.column(name)
         if pyarrow.types.is_floating(column.type):

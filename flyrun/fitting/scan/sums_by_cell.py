@@ -150,8 +150,9 @@ def cells_of(block: Block, columns: tuple[str, ...]) -> tuple[np.ndarray, np.nda
     """Cells of a row group, (m,), each once and in order, and the rows' numbers of them, (n,), −1 where a
     level is missing.
     """
-    code, key = np.zeros(block.rows, np.int64), np.array([""])
-    for first, (texts, number) in enumerate(coded(block, columns)):
+    each = coded(block, columns, every=True)
+    code, key = np.zeros(len(each[0][1]), np.int64), np.array([""])
+    for first, (texts, number) in enumerate(each):
         levels, place = np.unique(np.array([text.strip() for text in texts], dtype=str), return_inverse=True)
         blank = len(levels) > 0 and levels[0] == ""
         levels, place = levels[int(blank) :], np.append(place - int(blank), -1)
