@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flyrun.fitting import smooths
@@ -18,20 +18,23 @@ _WITHIN = ":"  # between the columns of nested groups, and their levels
 @dataclass(frozen=True)
 class Bar:
     """Effects of each level of columns, of pairs of levels where there are several: an intercept or none, and
-    slopes of these columns. correlated: whether effects are.
+    slopes of these columns. correlated: whether effects are. of: the parameter of the target's distribution
+    whose formula has it, empty of the target's.
     """
 
     columns: tuple[str, ...]
     slopes: tuple[str, ...] = ()
     intercept: bool = True
     correlated: bool = True
+    of: str = ""
 
     def __str__(self) -> str:
-        """As a formula has it."""
+        """As a formula has it, which is written where it is not the target's."""
         effects = [] if self.intercept and self.slopes == () else list(map(quoted, self.slopes))
         effects = ["1" if self.intercept else "0", *effects]
         line = "|" if self.correlated else "||"
-        return f"({' + '.join(effects)} {line} {_WITHIN.join(map(quoted, self.columns))})"
+        bar = f"({' + '.join(effects)} {line} {_WITHIN.join(map(quoted, self.columns))})"
+        return f"{quoted(self.of)} ~ {bar}" if self.of else bar
 
     @property
     def group(self) -> str:
@@ -56,7 +59,16 @@ class Bar:
     @property
     def names(self) -> list[str]:
         """Of its effects."""
-        return [*(["intercept"] if self.intercept else []), *self.slopes]
+        return [self.named(name) for name in (*(["intercept"] if self.intercept else []), *self.slopes)]
+
+    @property
+    def label(self) -> str:
+        """What people call the groups, and the parameter whose formula has them."""
+        return self.named(self.group)
+
+    def named(self, name: str) -> str:
+        """What people call a number of its formula."""
+        return f"{self.of}[{name}]" if self.of else name
 
     def levels(self, texts: Any) -> Any:
         """Each row's, (n,), of the columns' texts: series or arrays, (n,) each by name."""
@@ -98,7 +110,13 @@ def split(formula: str) -> tuple[str, list[Bar | Smooth]]:
 
 def read(texts: Iterable[str]) -> list[Bar | Smooth]:
     """Groups and smooths as `str` tells them."""
-    return [bar for text in texts for bar in split(f"~ {text}")[1]]
+    bars = list[Bar | Smooth]()
+    for text in texts:
+        left, _, _ = masked(text).partition("~")
+        of = text[: len(left)].strip(" `") if len(left) < len(text) else ""
+        found = split(text if of else f"~ {text}")[1]
+        bars += [replace(bar, of=of) if isinstance(bar, Bar) else bar for bar in found]
+    return bars
 
 
 def _bars(term: str, inside: str) -> list[Bar]:

@@ -67,7 +67,7 @@ def sort(
             _refuse_second(typed, chosen.numbers.get(number.name))
             chosen.numbers[number.name] = typed
         elif term in groups:
-            correlation = term.startswith("cor(")
+            correlation = term.rpartition("[")[2].startswith("cor(")
             _refuse_kind(typed, ("lkj",) if correlation else ABOVE_0, _WHAT["cor" if correlation else "sd"])
             _refuse_second(typed, chosen.groups.get(term))
             chosen.groups[term] = typed

@@ -37,10 +37,10 @@ def of(
     """
     seen = Seen.of(dataset, posterior, layout, draws, effects, _DRAWS)
     plain = seen.columns.var(axis=1)
-    by_factor = {its.bar.group: _variance(seen, its) for its in seen.fitted.factors}
+    by_factor = {its.bar.group: _variance(seen, its) for its in seen.fitted.factors if not its.bar.of}
     total = plain + sum(by_factor.values())
     rows = {f"share({name})": variance / total for name, variance in by_factor.items()}
-    rows["share(columns)"] = plain / total
+    rows |= {"share(columns)": plain / total} if by_factor else {}
     if (noise := _noise(seen)) is not None:
         left = noise + sum(by_factor.values())
         rows |= {f"icc({name})": variance / left for name, variance in by_factor.items()}

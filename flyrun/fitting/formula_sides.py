@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from flyrun.fitting import bars
@@ -91,20 +92,22 @@ def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any], tuple
     return written.target, table | written.options | {"written": ("target", *written.options)}, tuple(groups)
 
 
-def parameters(texts: Sequence[str], target: str) -> Formulas:
-    """Formulas beside that of the target. Raises ConfigError in one line."""
+def parameters(texts: Sequence[str], target: str) -> tuple[Formulas, tuple[Bar, ...]]:
+    """Formulas beside that of the target, and all their groups. Raises ConfigError in one line."""
     given: Formulas = {}
+    groups = list[Bar]()
     for text in texts:
-        rest, groups = bars.split(text)
+        rest, found = bars.split(text)
         name, options = split(rest)
-        if groups:
+        if smooth := next((one for one in found if isinstance(one, Smooth)), None):
             raise ConfigError(
-                f"formula {text!r}: groups and smooths are fitted in the formula of {target} alone; leave "
-                f"{groups[0]} out"
+                f"formula {text!r}: smooths are fitted in the formula of {target} alone; write "
+                f"{smooth.instead} in place of {smooth}"
             )
+        groups += [replace(one, of=name) for one in found if isinstance(one, Bar)]
         if name == target or name in given:
             raise ConfigError(f"formula {text!r}: is a second one for {name}; keep one")
         if {"log_target", *ROLES} & options.keys() - {"offset", "exposure"}:
             raise ConfigError(f"formula {text!r}: has more than {name} on the left; write {name} ~ …")
         given[name] = options
-    return given
+    return given, tuple(groups)

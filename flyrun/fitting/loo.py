@@ -115,6 +115,11 @@ def by_group(fit: Finished, by: str) -> Loo:
     posterior = fit.posterior
     known = posterior.grouped if isinstance(posterior, OfTerms) else ()
     codes = {name: code for factor, _ in known for name, code in factor.nesting()}
+    if other := next((str(factor.bar) for factor, _ in known if factor.bar.of), ""):
+        raise ConfigError(
+            f"{by}: groups of rows are not left out of fits with effects of further parameters, as {other}; "
+            "leave --by out to leave out rows"
+        )
     if by not in codes or not isinstance(posterior, OfTerms):
         raise ConfigError(f"{by}: is no group that the fit was read by")
     code = codes[by]
@@ -236,8 +241,10 @@ def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray
         p = [value[:, 0] if value.ndim > 1 else value for value in posterior.predictors(rows, centre[None])]
         if isinstance(posterior, OfTerms):  # of draws of even weight
             which = np.arange(block.start, block.start + len(rows))
-            eta = left_out_terms.predictors(posterior, which, x[:: max(1, len(x) // _CAVITY_DRAWS)])[0]
-            p[0], spread = eta.mean(axis=1), eta.var(axis=1)
+            drawn = left_out_terms.predictors(posterior, which, x[:: max(1, len(x) // _CAVITY_DRAWS)])
+            for k in posterior.led:
+                p[k] = drawn[k].mean(axis=1)
+            spread = drawn[0].var(axis=1)
         elif single:
             spread = ((rows.features @ covariance) * rows.features).sum(axis=1)
         with np.errstate(all="ignore"):

@@ -121,8 +121,8 @@ other of a column of two){% endif %}{% if regression %}, in {{ per }}s of the ta
 figure, so that columns compare.
 {% for one in groups %} Effects of {{ one.group }}: by how much
 {% if one.shown < one.levels %}the {{ one.shown }} lowest and highest of {{ one.levels }} groups
-differ{% else %}each group differs{% endif %} from what the coefficients say; sd({{ one.group }}) is the sd
-of groups' true effects.
+differ{% else %}each group differs{% endif %} from what the coefficients say; {{ one.sd or
+"sd(" ~ one.group ~ ")" }} is the sd of groups' true effects.
 {% endfor %}{% if groups %} shrinkage: an effect's posterior variance over that of groups: near 0 a group's
 own rows decide, near 1 what all groups say.
 {% endif %}{% if explained %} share: of the linear predictor's variance over rows, with new groups in

@@ -63,22 +63,29 @@ class Seen(NamedTuple):
         flat = {name: values.reshape(-1) for name, values in draws.items() if values.ndim == 2}
         numbers = {name: values[which] for name, values in flat.items()} if effects else {}
         trials = 1.0 if dataset.trials is None else dataset.trials[rows]
-        by_row = dict[str, np.ndarray]()
+        by_row, raw = dict[str, np.ndarray](), dict[str, np.ndarray]()
         for k, (number, its) in enumerate(zip(posterior.auxiliary, posterior.rows.designs, strict=False)):
             if its is not None:
                 by_row[number.name] = fitted.aux[:, k, None] + its.take(rows).offset  # of rows alone
             if its is not None and (part := layout.parameters.get(number.name)) is not None:
-                raw = _raw(its.features, part, rows, 1.0)
-                by_row[number.name] = fitted.columns[number.name] @ raw.T + its.take(rows).offset
+                of_it = raw[number.name] = _raw(its.features, part, rows, 1.0)
+                by_row[number.name] = fitted.columns[number.name] @ of_it.T + its.take(rows).offset
         seen = Seen(fitted, rows, features, columns, [eta], trials, numbers)
         for each, code in zip(fitted.factors, posterior.codes() if effects else (), strict=True):
-            eta = eta + each.of([each.levels[k] for k in code[rows]], seen.slopes(each))
+            levels = [each.levels[k] for k in code[rows]]
+            added = each.of(levels, seen.slopes(each, raw.get(each.bar.of)))
+            if name := each.bar.of:
+                by_row[name] = by_row[name] + added
+            else:
+                eta = eta + added
         return seen._replace(p=[eta, *predict.others_at(fitted, by_row)])
 
-    def slopes(self, effects: Effects) -> list[np.ndarray]:
-        """The columns of a factor's slopes, (n,) each."""
-        names = self.fitted.layout.names
-        return [self.features[:, names.index(name)] for name in effects.bar.slopes]
+    def slopes(self, effects: Effects, features: np.ndarray | None = None) -> list[np.ndarray]:
+        """The columns of a factor's slopes, (n,) each. features: of its formula, where it is another."""
+        layout = self.fitted.layout
+        names = layout.parameters.get(effects.bar.of, layout).names
+        features = self.features if features is None else features
+        return [features[:, names.index(name)] for name in effects.bar.slopes]
 
 
 def of(

@@ -73,6 +73,7 @@ def fit(
     target, *further = [target] if isinstance(target, str) else target
     if "~" in target:
         target, settings, groups = merged(target, settings)
+    formulas, of_others = parameters(further, target)
     with _named(data) as file:
         request = Request(
             file,
@@ -86,8 +87,8 @@ def fit(
             name=name,
             results_dir=results_dir,
             fresh=fresh,
-            groups=groups,
-            formulas=parameters(further, target),
+            groups=(*groups, *of_others),
+            formulas=formulas,
         )
         with _named_here(), stored.alone(request):
             answer = _answer(request)
@@ -271,7 +272,14 @@ class Fit:
         effects = self._fitted().factors
         if not effects:
             raise ConfigError("groups: the fit has none; (1 | COLUMN) in its formula makes groups")
-        tables, names = [factor.table() for factor in effects], [factor.bar.group for factor in effects]
+        tables, names = [factor.table() for factor in effects], [factor.bar.label for factor in effects]
+        if len({table.index.nlevels for table in tables}) > 1:  # those of one effect do not name it
+            tables = [
+                pd.concat({its.names[0]: table}, names=["effect"]).swaplevel()
+                if table.index.nlevels == 1
+                else table
+                for its, table in zip(effects, tables, strict=True)
+            ]
         return tables[0] if len(tables) == 1 else pd.concat(tables, keys=names)
 
     def comparisons(

@@ -25,11 +25,11 @@ from flyrun import __version__
 from flyrun.families.family import family
 from flyrun.fitting import predict
 from flyrun.fitting.groups.stored_curves import Drawn
-from flyrun.fitting.groups.stored_effects import Effects, stored_as
+from flyrun.fitting.groups.stored_effects import Effects, columns_of, stored_as
 from flyrun.fitting.groups.stored_effects import read as read_effects
 from flyrun.ground import files, netcdf, run_files
 from flyrun.ground.errors import ConfigError
-from flyrun.tables.layout import Column, Layout
+from flyrun.tables.layout import Layout
 
 if TYPE_CHECKING:
     from flyrun.families.family import Family
@@ -229,7 +229,7 @@ def write(answer: Answer) -> Path:
         fit["smooths"] = smooths
     if groups := _groups(answer):
         nodes = {"nodes": [posterior.nodes, posterior.steps]} if isinstance(posterior, OfTable) else {}
-        fit["groups"] = [factor.shown(_slopes(factor, layout)) | nodes for factor in groups]
+        fit["groups"] = [factor.shown(columns_of(factor.bar, layout)) | nodes for factor in groups]
     entry = {
         "name": folder.name,
         "experiment": folder.name,
@@ -248,7 +248,7 @@ def write(answer: Answer) -> Path:
         if groups:
             import pandas as pd  # late: half a second
 
-            tables = pd.concat([factor.rows_of_levels(_slopes(factor, layout)) for factor in groups])
+            tables = pd.concat([factor.rows_of_levels(columns_of(factor.bar, layout)) for factor in groups])
             files.write_text(folder / GROUPS, tables.to_csv(index=False, lineterminator="\n"))
         else:
             (folder / GROUPS).unlink(missing_ok=True)
@@ -270,12 +270,6 @@ def _of_smooths(curves: list[dict[str, Any]]) -> str:
         for numbers in zip(*(curve[key] for key in keys), strict=True):
             rows.writerow([*about, *(f"{number:.6g}" for number in numbers)])
     return text.getvalue()
-
-
-def _slopes(effects: Effects, layout: Layout) -> list[Column]:
-    """The columns of a factor's slopes."""
-    by_name = {column.name: column for column in layout.features}
-    return [by_name[name] for name in effects.bar.slopes]
 
 
 def _predictive(answer: Answer) -> dict[str, Any]:

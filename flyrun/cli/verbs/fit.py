@@ -103,7 +103,7 @@ def parse(arguments: Sequence[str]) -> Request:
     groups: tuple[Bar | Smooth, ...] = ()
     if given.formula is not None:
         target, table, groups = merged(given.formula, table)
-    formulas = parameters(further, target)
+    formulas, of_others = parameters(further, target)
     if given.by is not None and given.check:
         raise ConfigError("--by: --check looks at all rows together; leave one of the two out")
     same = (
@@ -127,7 +127,7 @@ def parse(arguments: Sequence[str]) -> Request:
         table=table,
         priors=tuple(given.prior),
         typed=_settings(given.settings),
-        groups=groups,
+        groups=(*groups, *of_others),
         formulas=formulas,
         words=tuple(word for word in arguments if word != "--fresh"),
     )

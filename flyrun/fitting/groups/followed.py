@@ -141,8 +141,8 @@ class _Information:
 class Terms(Posterior):
     """Of rows with terms, the smallest first; x of the base class's methods is without these.
 
-    Effects of a predictor go with its coefficients: those of all predictors with terms stand first in x, those
-    of the target's before others'. What the information says of two predictors together is left to the chains.
+    Effects of a predictor go with its coefficients: those of all predictors with terms stand first in x, the
+    target's before others'. What the information says of two predictors together is left to the chains.
     """
 
     terms: tuple[Term, ...] = field(default_factory=tuple)
@@ -299,8 +299,8 @@ class Terms(Posterior):
     def _expanded(
         self, beta: np.ndarray, aux: np.ndarray, u: np.ndarray
     ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray], dict[int, np.ndarray]]:
-        """Of each row by predictor with terms: the slope by it (N,), minus its slope by it, not below 0, and by
-        each aux (N, A)."""
+        """Of each row by predictor with terms: the slope by it (N,), minus its slope by it, not below 0, and
+        by each aux (N, A)."""
         rows, n = self.rows, len(self.rows)
         p = [each.reshape(-1) for each in self.predictors(rows, np.concatenate([beta, aux])[None])]
         for j, design in self.designs.items():

@@ -157,12 +157,15 @@ def posterior_of(
     Raises ConfigError for what is not fitted.
     """
     factors = [
-        _curves(table, dataset, layout, bar) if isinstance(bar, Smooth) else _factor(table, layout, bar)
+        _curves(table, dataset, layout, bar)
+        if isinstance(bar, Smooth)
+        else _factor(table, layout, bar, posterior)
         for bar in bars
     ]
     groups = [factor for factor in factors if isinstance(factor, Factor)]
     for factor in groups:
-        terms_table.refuse_constant(factor, dataset, layout)
+        if factor.columns:
+            terms_table.refuse_constant(factor, _unfolded(dataset, posterior.rows, slice(None)))
     refuse_alike(groups)
     return of_factors(posterior, partial(_unfolded, dataset, posterior.rows), layout, factors, typed, chains)
 
@@ -183,7 +186,7 @@ def of_factors(
 
     if chains or len(groups) < len(factors) or not integrated(posterior, groups):
         return by_chains()
-    *few, (bar, names, columns, code, held) = sorted(groups, key=_cost)
+    *few, (bar, names, columns, code, held, *_) = sorted(groups, key=_cost)
     column, second = (columns[0] if columns else None), (few[0] if few else None)
     order = np.argsort(code, kind="stable")
     ordered = taken(order)
@@ -244,7 +247,7 @@ def integrated(posterior: Posterior, factors: Sequence[Factor]) -> bool:
 
     The first where one factor has few effects a level, and the second has few levels and intercepts alone.
     """
-    plain = all(each.bar.plain for each in factors) and not posterior.prior.others
+    plain = all(each.bar.plain and not each.bar.of for each in factors) and not posterior.prior.others
     if not posterior.family.grouped or len(factors) > 2 or not plain:
         return False
     *few, (many_slopes, many) = sorted(map(_cost, factors))
@@ -275,7 +278,7 @@ def _unfolded(dataset: Dataset, rows: Rows, order: slice | np.ndarray) -> Rows:
     return Rows(features, target, trials, offset, weights, designs)
 
 
-def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
+def _factor(options: Table, layout: Layout, bar: Bar, posterior: Posterior) -> Factor:
     """A term with its groups' names and each row's. Raises ConfigError for what cannot be a group."""
     refuse_columns(bar, pieces.names(Path(str(options.path)).expanduser(), options), layout)
     read = _read(options, layout, bar.columns)
@@ -284,24 +287,30 @@ def _factor(options: Table, layout: Layout, bar: Bar) -> Factor:
         raise ConfigError(
             f"{bar}: {bar.group} lacks a value in rows that have all others; fill it in, or leave them out"
         )
-    return factor_of(bar, frame, layout)
+    its = factor_of(bar, frame, layout)
+    if not bar.of:
+        return its
+    place = [number.name for number in posterior.auxiliary].index(bar.of)
+    usual = scales.OF_LOG if posterior.auxiliary[place].scale == "log" else scales.USUAL
+    return its._replace(predictor=posterior.linear + place, usual=usual)
 
 
 def refuse_columns(bar: Bar, known: Sequence[str], layout: Layout) -> None:
     """Raise ConfigError for columns that cannot be a group's or a slope's. known: of the table."""
-    by_name = {column.name: column for column in layout.features}
+    part = layout.parameters.get(bar.of, layout)
+    by_name = {column.name: column for column in part.features}
     for name in (*bar.columns, *(slope for slope in bar.slopes if slope.isidentifier())):
         if name not in known:
             raise ConfigError(f"{bar}: {name} is no column of the table; it has {', '.join(known[:12])}")
     for slope in bar.slopes:
-        categories = {name.partition("[")[0] for name in layout.names if "[" in name}
+        categories = {name.partition("[")[0] for name in part.names if "[" in name}
         if slope not in by_name and not {slope, f"C({slope})"} & categories:
             raise ConfigError(f"{bar}: write {slope}, a column of numbers, among the terms too")
         if slope not in by_name or by_name[slope].levels is not None:
             less = replace(bar, slopes=tuple(name for name in bar.slopes if name != slope), intercept=True)
             within = replace(bar, columns=(*bar.columns, slope), slopes=(), correlated=True)
             raise ConfigError(f"{bar}: {slope} is a category; write {less} + {within}, an effect a level")
-    used = _used(layout)
+    used = [column.name for column in (*part.columns, *layout.beside.values(), layout.target)]
     for name in bar.columns:
         if name in used and not (len(bar.columns) > 1 and name in layout.text):
             raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
@@ -309,7 +318,6 @@ def refuse_columns(bar: Bar, known: Sequence[str], layout: Layout) -> None:
 
 def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout) -> Factor:
     """A term of rows whose columns hold these texts. Raises ConfigError for what are no groups."""
-    by_name = {column.name: column for column in layout.features}
     for name in bar.columns if len(bar.columns) > 1 else ():
         if (held := frame[name].str.contains(":", regex=False)).any():
             level = frame[name][held].iloc[0]
@@ -319,8 +327,9 @@ def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout) -> Factor:
     code, levels = pd.factorize(bar.levels(frame), sort=True)
     if len(levels) < 2:
         raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
-    columns = tuple(by_name[slope] for slope in bar.slopes)
-    return Factor(bar, tuple(map(str, levels)), columns, code, np.bincount(code))
+    part, columns = layout.parameters.get(bar.of, layout), stored_effects.columns_of(bar, layout)
+    places = tuple(part.names.index(column.name) for column in columns)
+    return Factor(bar, tuple(map(str, levels)), tuple(columns), code, np.bincount(code), places)
 
 
 def _curves(options: Table, dataset: Dataset, layout: Layout, smooth: Smooth) -> Curves:
@@ -344,6 +353,8 @@ def refuse_alike(factors: Sequence[Factor]) -> None:
     """Raise ConfigError where two have the same groups of rows, and an intercept each."""
     for k, other in enumerate(factors):
         for first in factors[:k]:
+            if other.bar.of != first.bar.of:
+                continue
             alike = len(np.unique(first.code * len(other.names) + other.code)) == len(first.names)
             if alike and len(first.names) == len(other.names) and first.bar.intercept and other.bar.intercept:
                 raise ConfigError(

@@ -40,9 +40,11 @@ class Block(NamedTuple):
 
 
 def predictors(posterior: Terms, which: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
-    """Of rows (m,) at draws x (S, size + E), with effects: of the linear one (m, S), of others (S,)."""
-    linear, *others = posterior.predictors(posterior.rows.take(which), x)
-    return [linear + posterior.design[which] @ x[:, posterior.size :].T, *others]
+    """Of rows (m,) at draws x (S, size + E), with effects: of linear ones (m, S), of others (S,)."""
+    p = posterior.predictors(posterior.rows.take(which), x)
+    for k, design in posterior.designs.items():
+        p[k] = p[k] + design[which] @ x[:, posterior.size :].T
+    return p
 
 
 def log_density(posterior: Terms, which: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -51,11 +53,16 @@ def log_density(posterior: Terms, which: np.ndarray, x: np.ndarray) -> np.ndarra
     log_p = np.empty((len(which), len(x)))
     for k, i in enumerate(which):
         levels = [np.flatnonzero(term.code == term.code[i]) for term in posterior.terms]
-        inside = [[int(term.code[i])] if len(some) <= _MOST_ROWS else []
-                  for term, some in zip(posterior.terms, levels, strict=True)]  # fmt: skip
-        rows = np.unique(np.concatenate([[i], *(some for some in levels if len(some) <= _MOST_ROWS)]))
+        moves = [term.predictor == 0 and len(some) <= _MOST_ROWS
+                 for term, some in zip(posterior.terms, levels, strict=True)]  # fmt: skip
+        inside = [[int(term.code[i])] if so else [] for term, so in zip(posterior.terms, moves, strict=True)]
+        rows = np.unique(np.concatenate([[i], *(some for some, so in zip(levels, moves, strict=True) if so)]))
         block = _block(posterior, rows.astype(np.intp), inside, x)
         place = int(np.searchsorted(rows, i))
+        if not any(moves):  # given all effects
+            log_p[k] = (_log_density(posterior, block.rows, block.predictors)
+                        + _alike(posterior, block.rows, block.predictors[1:]))[0]  # fmt: skip
+            continue
         line = _direction(posterior, block, place)
         without = block.copies.copy()
         without[place] -= 1.0

@@ -36,6 +36,8 @@ class Priors(NamedTuple):
 
 
 USUAL = Priors()
+#: of effects on the log of a number, where 1 is a factor of e
+OF_LOG = Priors(HalfT(3.0, 1.0), HalfT(3.0, 1.0))
 
 
 def log_prior(h: np.ndarray, priors: Priors = USUAL) -> np.ndarray:

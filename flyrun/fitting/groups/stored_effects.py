@@ -117,7 +117,7 @@ class Effects:
             return self.values[self._places[name]].astype(np.float64)
         effects = np.zeros((len(self.draws), len(self.names)))
         if self.new == "draw":  # by the level's name: the same in whatever table and place it stands
-            label = f"{self.bar.group} {name}".encode()
+            label = f"{self.bar.label} {name}".encode()
             number = int.from_bytes(hashlib.sha256(label).digest()[:8], "big")
             rng = np.random.default_rng([self.seed, number])
             z = np.stack([stratified(self._order, rng) for _ in self.names], axis=-1)
@@ -142,7 +142,8 @@ class Effects:
         at = np.array([1.0, *(column.mean for column in columns)])
         values = np.einsum("gsq,q->gs", self.values.astype(np.float64), at)[..., None]
         sd = np.linalg.norm(np.einsum("i,sik->sk", at, self.triangle), axis=1)[:, None, None]
-        at_means = replace(self, bar=Bar(self.bar.columns), values=values, triangle=sd)._rows_of_levels()
+        intercepts = Bar(self.bar.columns, of=self.bar.of)
+        at_means = replace(self, bar=intercepts, values=values, triangle=sd)._rows_of_levels()
         both = pd.concat([table, at_means.assign(effect=f"{self.names[0]} where {where}")])
         return both.assign(place=both["level"].map(self._places)).sort_values("place", kind="stable")[
             list(COLUMNS)
@@ -174,7 +175,8 @@ class Effects:
         table = table[table["level"].isin(kept)]
         table = table.assign(place=table["level"].map(place)).sort_values("place", kind="stable")
         rows = table.drop(columns="place").to_dict("records")
-        about = {"group": self.bar.group, "effects": names, "levels": len(self.levels)}
+        about = {"group": self.bar.label, "effects": names, "levels": len(self.levels)}
+        about |= {"sd": sd_names(self.bar)[0]}
         drawn = {name: _ends(whole[whole["effect"] == name]) for name in names}
         return about | {"shown": len(kept), "rows": rows, "drawn": drawn}
 
@@ -242,10 +244,9 @@ def sd_names(bar: Bar) -> list[str]:
     """Of what the posterior holds of effects' distribution: sds, and correlations row by row."""
     of = ["", *bar.slopes] if bar.intercept else bar.slopes
     names = [f"sd({name} by {bar.group})" if name else f"sd({bar.group})" for name in of]
-    if not bar.correlated:
-        return names
-    pairs = [[other, name] for k, name in enumerate(of) for other in of[:k]]
-    return names + [f"cor({', '.join(filter(None, pair))} by {bar.group})" for pair in pairs]
+    pairs = [[other, name] for k, name in enumerate(of) for other in of[:k]] if bar.correlated else []
+    names += [f"cor({', '.join(filter(None, pair))} by {bar.group})" for pair in pairs]
+    return [bar.named(name) for name in names]
 
 
 def numbers(bar: Bar, t: np.ndarray, columns: Sequence[Column]) -> dict[str, np.ndarray]:
@@ -261,7 +262,7 @@ def numbers(bar: Bar, t: np.ndarray, columns: Sequence[Column]) -> dict[str, np.
         values += [*(covariance[rows, others] / np.maximum(sds[rows] * sds[others], 1e-300))]
     if where := uncentred(bar, columns):
         at = np.einsum("i,sik->sk", [1.0, *(column.mean for column in columns)], t)
-        names.insert(1, f"sd({bar.group} where {where})")
+        names.insert(1, bar.named(f"sd({bar.group} where {where})"))
         values.insert(1, np.sqrt((at * at).sum(axis=1)))
     return dict(zip(names, values, strict=True))
 
@@ -270,6 +271,12 @@ def uncentred(bar: Bar, columns: Sequence[Column]) -> str:
     """Where columns of slopes are at their means, if not about 0 and there are intercepts; else nothing."""
     away = bar.intercept and any(abs(column.mean) > _CENTRED * column.sd for column in columns)
     return at_means(columns) if away else ""
+
+
+def columns_of(bar: Bar, layout: Layout) -> list[Column]:
+    """The columns of its slopes."""
+    by_name = {column.name: column for column in layout.parameters.get(bar.of, layout).features}
+    return [by_name[name] for name in bar.slopes]
 
 
 def at_means(columns: Sequence[Column]) -> str:

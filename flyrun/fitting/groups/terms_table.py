@@ -17,7 +17,6 @@ from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.ground.errors import ConfigError
 from flyrun.tables.columns import MOST_LEVELS
-from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Column, Layout
 from flyrun.tables.quoting import quoted
 
@@ -28,6 +27,9 @@ _MOST_EFFECTS = 500_000  # draws of all are kept: 2 GB of so many
 class Factor(NamedTuple):
     """A term of a formula: the groups' names, in order; columns: of its slopes; code: (N,) each row's; held:
     (J,) rows of each group, which are fewer where a row stands for many.
+
+    places: of the columns among its formula's features; predictor: the place of what that explains among the
+    family's predictors; usual: priors of sds where none is typed.
     """
 
     bar: Bar
@@ -35,6 +37,9 @@ class Factor(NamedTuple):
     columns: tuple[Column, ...]
     code: np.ndarray
     held: np.ndarray
+    places: tuple[int, ...]
+    predictor: int = 0
+    usual: scales.Priors = scales.USUAL
 
     @property
     def centred(self) -> bool:
@@ -43,11 +48,21 @@ class Factor(NamedTuple):
 
     def own(self, target_sd: float) -> np.ndarray:
         """What takes sampled effects to those per unit of columns, intercepts where these are 0, (q, q)."""
+        target_sd = self.unit(target_sd)
         sds = [*([1.0] if self.bar.intercept else []), *(column.sd for column in self.columns)]
         change = np.diag(1.0 / np.array(sds))
         if self.centred:
             change[0, 1:] = [-column.mean / column.sd for column in self.columns]
         return target_sd * change
+
+    def unit(self, target_sd: float) -> float:
+        """What sampled intercepts are in units of: the target's formula is of numbers that are divided."""
+        return 1.0 if self.bar.of else target_sd
+
+    def features(self, rows: Rows) -> np.ndarray:
+        """What its formula's predictor is linear in, (N, W)."""
+        design = rows.designs[self.predictor - 1] if self.predictor else None
+        return rows.features if design is None else design.features
 
     def nesting(self) -> Iterator[tuple[str, np.ndarray]]:
         """The first of its columns, the first two and so on, joined, with each row's group of them, (N,)."""
@@ -74,7 +89,7 @@ class Factor(NamedTuple):
 
     def priors(self, terms: Sequence[Term], target_sd: float) -> list[dict[str, str]]:
         """Theirs, a row each."""
-        (term,), bar = terms, self.bar
+        (term,), bar, target_sd = terms, self.bar, self.unit(target_sd)
         units = [*([1.0] if bar.intercept else []), *(column.sd for column in self.columns)]
         where = f" where {stored_effects.at_means(self.columns)}" if self.centred else ""
         priors = [str(prior.scaled(target_sd / unit)) for prior, unit in zip(term.sds, units, strict=True)]
@@ -135,7 +150,9 @@ class OfTerms(TermsPosterior):
     def caveats(self) -> list[str]:
         """As `of_single_rows`."""
         intercepts = (
-            (each, self.terms[place].columns[:, 0]) for each, place in self.grouped if each.bar.intercept
+            (each, self.terms[place].columns[:, 0])
+            for each, place in self.grouped
+            if each.bar.intercept and not each.bar.of
         )
         counts = [
             (each.bar, np.bincount(each.code, self.rows.weights * ones**2)) for each, ones in intercepts
@@ -244,12 +261,14 @@ def _as_columns(factor: Factor | Curves) -> str:
     return f"write C({quoted(factor.bar.group)}), a coefficient a level, in its place"
 
 
-def refuse_constant(factor: Factor, dataset: Dataset, layout: Layout) -> None:
-    """Raise ConfigError for slopes of columns that are the same in all rows of each group."""
+def refuse_constant(factor: Factor, rows: Rows) -> None:
+    """Raise ConfigError for slopes of columns that are the same in all rows of each group.
+
+    rows: their features stand times no sign.
+    """
     bar, constant = factor.bar, list[str]()
-    for column in factor.columns:
-        values = np.asarray(dataset.features[:, layout.names.index(column.name)], np.float64)
-        values = values * dataset.target if dataset.folded else values
+    for column, place in zip(factor.columns, factor.places, strict=True):
+        values = np.asarray(factor.features(rows)[:, place], np.float64)
         first = np.zeros(len(factor.names))
         first[factor.code] = values
         if np.ptp(values) > 0 and np.allclose(values, first[factor.code]):
@@ -270,16 +289,17 @@ def refuse_slopes(bar: Bar, constant: Sequence[str]) -> None:
 
 def _term(factor: Factor, rows: Rows, layout: Layout, typed: Mapping[str, Typed]) -> Term:
     bar, columns = factor.bar, list[np.ndarray]()
-    ones = np.ones(len(rows)) if layout.task == "ordered" else np.asarray(rows.features[:, -1], np.float64)
+    whole = layout.task == "ordered"
+    ones = np.ones(len(rows)) if whole else np.asarray(factor.features(rows)[:, -1], np.float64)
     if bar.intercept:
         columns.append(ones)
-    for column in factor.columns:
-        values = np.asarray(rows.features[:, layout.names.index(column.name)], np.float64)
+    for column, place in zip(factor.columns, factor.places, strict=True):
+        values = np.asarray(factor.features(rows)[:, place], np.float64)
         columns.append(values if factor.centred else values + ones * (column.mean / column.sd))
-    names, unit = stored_effects.sd_names(bar), 1.0 / layout.target.sd
+    names, unit = stored_effects.sd_names(bar), 1.0 / factor.unit(layout.target.sd)
     units = [*([unit] if bar.intercept else []), *(column.sd * unit for column in factor.columns)]
     sds = tuple(
-        typed[name].prior.scaled(each) if name in typed else scales.USUAL.sd
+        typed[name].prior.scaled(each) if name in typed else factor.usual.sd
         for name, each in zip(names, units, strict=False)
     )
     of_correlations = {
@@ -292,4 +312,6 @@ def _term(factor: Factor, rows: Rows, layout: Layout, typed: Mapping[str, Typed]
         )
     eta = next((prior.eta for prior in of_correlations.values() if isinstance(prior, Lkj)), 1.0)
     correlated = bar.correlated and len(columns) > 1
-    return Term(factor.code, np.stack(columns, axis=-1), len(factor.names), correlated, sds, eta)
+    columns_of = np.stack(columns, axis=-1)
+    its = factor.code, columns_of, len(factor.names), correlated, sds, eta
+    return Term(*its, predictor=factor.predictor)
