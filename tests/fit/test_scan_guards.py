@@ -258,11 +258,10 @@ def test_a_category_of_too_many_levels_has_a_remedy_that_works(capsys):
     rows["broker"] = np.random.default_rng(1).choice([f"b{k:03d}" for k in range(150)], len(rows["age"]))
     place, one = both(rows)
     model = ("--model", "poisson")
-    line = refused(capsys, place, "claims ~ age + (1 | broker)", *model)
-    assert "fit them as one file, or write C(broker) where that has at most 100 levels" in line
     line = refused(capsys, place, "claims ~ age + C(broker)", *model)
     assert "leave the column out of the formula, or make groups of them: (1 | " in line
-    assert main(["fit", one, "claims ~ age + (1 | broker)", *model, "--quiet"]) == 0
+    for path in (place, one):
+        assert main(["fit", path, "claims ~ age + (1 | broker)", *model, "--quiet"]) == 0
 
 
 def test_python_names_its_own_arguments():

@@ -354,10 +354,12 @@ class Scan(Table):
         self.refuse_few(sample, encoding)
         form = encoding.form(encoding.family(family))
         rows = pilot_rows.rows_of(sample, encoding, form, self.shards.blocks)
-        each, x, y = np.broadcast_to(rows.weights * rows.trials, len(rows)), form.columns(rows), rows.target
+        x, y, trials = form.columns(rows), rows.target, rows.trials
+        trials = trials if np.ndim(trials) < 2 else 1.0  # of times that were not seen whole: other numbers
+        each = np.broadcast_to(rows.weights * trials, len(rows))
         none = np.zeros(x.shape[1], bool)
         sums = (x.T @ each, (x * x).T @ each, none, np.array([y @ each, (y * y) @ each]))
-        ends = AtEnds(encoding).of(x.T[np.flatnonzero(encoding.two)], y, rows.trials, each)
+        ends = AtEnds(encoding).of(x.T[np.flatnonzero(encoding.two)], y, trials, each)
         lost, none_lacks = sample.read - len(y), np.zeros(len(encoding.all_columns), np.int64)
         whole = Sums(len(y), lost, none_lacks, float(each.sum()), none, none, 0.0, *sums, ends, ())
         layout, _, exact = self.exact(family, encoding, whole)
