@@ -1,6 +1,9 @@
 """Groups in a scan of many files: the answer is that of the same rows as one table."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +15,13 @@ from flyrun.fitting.scan import grouped_scan, kept_sums, mappers, sums_by_cell
 from flyrun.fitting.scan.block_sums import Products
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.sums_by_cell import Cells
+from flyrun.ground import netcdf
 from tests.fit.test_scan import write
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 GAUSSIAN = ("--model", "gaussian", "--quiet")
+POISSON = ("--model", "poisson", "--quiet")
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +94,7 @@ def test_a_folder_gives_what_one_table_gives(groups):
 @pytest.mark.parametrize(
     ("formula", "words"),
     [
-        ("count ~ x + (1 | g)", ["--model", "poisson", "--quiet"]),
+        ("count ~ x + (1 | g)", [*POISSON]),
         ("hit ~ x + z + (1 | g) + (1 | h)", ["--quiet"]),
         pytest.param("y ~ x + (1 | g)", ["--model", "student_t", "--quiet"], marks=pytest.mark.slow),
         pytest.param("y ~ x + (1 | g)", [*GAUSSIAN, "--weights", "times"], marks=pytest.mark.thorough),
@@ -137,7 +142,7 @@ def refused(capsys, *words):
         (["y ~ x + (1 | alone)", *GAUSSIAN], "(1 | alone): alone has one level, '1'; leave (1 | alone) out"),
         (["y ~ x + of_g + (1 + of_g | g)", *GAUSSIAN], "of_g is the same in all rows of each group"),
         (
-            ["count ~ x + of_g + (1 + of_g | g)", "--model", "poisson", "--quiet"],
+            ["count ~ x + of_g + (1 + of_g | g)", *POISSON],
             "of_g is the same in all rows",
         ),
     ],
@@ -168,7 +173,7 @@ def test_a_row_without_a_level_is_named(capsys):
 def test_rows_that_have_no_room_are_refused_with_fewer_files(capsys, monkeypatch):
     write(Path("shards"), grouped(), group=200)
     monkeypatch.setattr(grouped_scan, "_ROW", mappers.memory() // 8_000)
-    words = ["count ~ x + (1 | g)", "--model", "poisson", "--quiet"]
+    words = ["count ~ x + (1 | g)", *POISSON]
     line = refused(capsys, *words)
     assert "--model poisson with groups needs all rows here, " in line
     fewer = line.partition("fewer files, as ")[2].partition(",")[0]
@@ -188,6 +193,74 @@ def test_new_rows_are_foretold_by_a_folder_s_groups():
         assert main(["predict", name, "one.parquet", "--out", f"{name}.csv"]) == 0
     means = [pd.read_csv(f"{name}.csv")["mean"] for name in ("one", "folder")]
     np.testing.assert_allclose(*means, atol=1e-5)
+
+
+def numbers(name):
+    """All draws of a fit, effects of groups among them, by name."""
+    with netcdf.read(Path("results/runs") / name / "posterior.nc") as file:
+        groups = {group: file[group] for group in ("posterior", "weighted", "groups") if group in file}
+        return {
+            f"{group}/{key}": np.asarray(values)
+            for group, variables in groups.items()
+            for key, values in variables.items()
+        }
+
+
+def same(one, other):
+    """Whether two fits drew the same, to the bit."""
+    first, second = numbers(one), numbers(other)
+    return first.keys() == second.keys() and all(np.array_equal(first[key], second[key]) for key in first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["y ~ x + z + (1 + x | g)", *GAUSSIAN], ["count ~ x + (1 | g)", *POISSON]])
+def test_the_bits_do_not_depend_on_who_works(words):
+    write(Path("shards"), grouped(), group=100)
+    for name, by in (("1", []), ("2", []), ("3", []), ("dask", ["executor=dask"])):
+        workers = "2" if by else name
+        assert main(["fit", "shards", *words, "--name", name, "--workers", workers, *by]) == 0
+    assert all(same("1", other) for other in ("2", "3", "dask"))
+    write(Path("shards"), grouped(seed=1), group=100)
+    assert main(["fit", "shards", *words, "--name", "of_others", "--workers", "1"]) == 0
+    assert not same("1", "of_others")
+
+
+KILLED = """
+import os, signal, sys
+from flyrun.cli.main import main
+from flyrun.fitting.scan import kept_sums
+put, left = kept_sums.Kept.put, [int(sys.argv[1])]
+
+def killed(self, key, result):
+    size = put(self, key, result)
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return size
+
+kept_sums.Kept.put = killed
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("after", [3, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 5, 11, 17, 24))])
+def test_a_killed_fit_goes_on_from_what_is_kept(after, monkeypatch):
+    write(Path("shards"), grouped(), group=200)
+    words = ["fit", "shards", "y ~ x + z + (1 | g)", *GAUSSIAN, "--workers", "1", "--name"]
+    assert main([*words, "whole"]) == 0
+    command = [sys.executable, "-c", KILLED, str(after), *words, "killed"]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert len(list(Path("results/runs/killed/scan").iterdir())) == after
+    looks, run_group = [], mappers.run_group
+
+    def counted(look, group):
+        looks.append(type(look).__name__)
+        return run_group(look, group)
+
+    monkeypatch.setattr(mappers, "run_group", counted)
+    assert main([*words, "killed"]) == 0
+    assert len(looks) == 24 - after  # a look of each of eight for the formula, the pilot and the sums
+    assert same("whole", "killed")
 
 
 def test_sums_of_the_wrong_level_are_seen(monkeypatch):
