@@ -111,13 +111,14 @@ def test_rows_of_other_families_come_here(formula, words):
         assert "all 1,500 rows came here" in " ".join(folder[0]["lines"])
 
 
-def test_parameters_of_noise_go_with_groups():
+@pytest.mark.parametrize(
+    "noise", ["sigma ~ z", pytest.param("sigma ~ z + (1 + z | g)", marks=pytest.mark.slow)]
+)
+def test_a_formula_of_the_noise_goes_with_groups(noise):
     both(grouped())
-    words = ["sigma ~ z", *GAUSSIAN]
-    one, folder = (
-        fitted(k, place, "y ~ x + (1 | g)", *words) for k, place in (("a", "one.parquet"), ("b", "shards"))
-    )
-    assert max(apart(one, folder)) < 1e-6
+    words = ["y ~ x + (1 | h)", noise, *GAUSSIAN]
+    one, folder = (fitted(name, place, *words) for name, place in (("a", "one.parquet"), ("b", "shards")))
+    assert max(apart(one, folder)) < 0.05  # chains of the same rows, whose last bits differ
 
 
 def refused(capsys, *words):

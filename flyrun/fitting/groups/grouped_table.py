@@ -287,12 +287,7 @@ def _factor(options: Table, layout: Layout, bar: Bar, posterior: Posterior) -> F
         raise ConfigError(
             f"{bar}: {bar.group} lacks a value in rows that have all others; fill it in, or leave them out"
         )
-    its = factor_of(bar, frame, layout)
-    if not bar.of:
-        return its
-    place = [number.name for number in posterior.auxiliary].index(bar.of)
-    usual = scales.OF_LOG if posterior.auxiliary[place].scale == "log" else scales.USUAL
-    return its._replace(predictor=posterior.linear + place, usual=usual)
+    return factor_of(bar, frame, layout, posterior)
 
 
 def refuse_columns(bar: Bar, known: Sequence[str], layout: Layout) -> None:
@@ -316,8 +311,11 @@ def refuse_columns(bar: Bar, known: Sequence[str], layout: Layout) -> None:
             raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
 
 
-def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout) -> Factor:
-    """A term of rows whose columns hold these texts. Raises ConfigError for what are no groups."""
+def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout, posterior: Posterior) -> Factor:
+    """A term of rows whose columns hold these texts. Raises ConfigError for what are no groups.
+
+    posterior: whose predictors these are, of any rows.
+    """
     for name in bar.columns if len(bar.columns) > 1 else ():
         if (held := frame[name].str.contains(":", regex=False)).any():
             level = frame[name][held].iloc[0]
@@ -329,7 +327,12 @@ def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout) -> Factor:
         raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
     part, columns = layout.parameters.get(bar.of, layout), stored_effects.columns_of(bar, layout)
     places = tuple(part.names.index(column.name) for column in columns)
-    return Factor(bar, tuple(map(str, levels)), tuple(columns), code, np.bincount(code), places)
+    its = Factor(bar, tuple(map(str, levels)), tuple(columns), code, np.bincount(code), places)
+    if not bar.of:
+        return its
+    place = [number.name for number in posterior.auxiliary].index(bar.of)
+    usual = scales.OF_LOG if posterior.auxiliary[place].scale == "log" else scales.USUAL
+    return its._replace(predictor=posterior.linear + place, usual=usual)
 
 
 def _curves(options: Table, dataset: Dataset, layout: Layout, smooth: Smooth) -> Curves:

@@ -7,7 +7,7 @@ family all rows come here, if they have room, and nothing is left out.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -74,11 +74,12 @@ def _by_cells(scan: Scan, encoding: Encoding, family: Family, bars: list[Bar]) -
     turn = units.columns(len(layout.names) + 1)
     sums = np.einsum("qr,mqw->mrw", turn[np.ix_(places, places)], by_cell.sums @ turn)
     rows, cell = sums_by_cell.few_rows(sums, units.products(whole.gram), places, whole.copies)
-    of_slopes = {
-        name: (sums[:, -1, -2], sums[:, k, -2], sums[:, k, places[k]]) for k, name in enumerate(slopes)
-    }
-    factors = _factors(bars, by_cell.key, by_cell.rows, layout, of_slopes, cell)
-    post = grouped_table.of_factors(model.posterior(rows), rows.take, layout, factors, model.of_groups)
+    one = model.posterior(rows)
+    factors = _factors(bars, by_cell.key, by_cell.rows, layout, one)
+    for factor in factors:
+        terms_table.refuse_slopes(factor.bar, _constant(factor, sums, slopes, places))
+    of_rows = [factor._replace(code=factor.code[cell]) for factor in factors]
+    post = grouped_table.of_factors(one, rows.take, layout, of_rows, model.of_groups)
     scan.rows_read += whole.rows + whole.dropped
     came = f"sums by {' and '.join(columns)} came here, {len(by_cell.key):,} of them"
     return _found(scan, layout, post, exact, came)
@@ -104,16 +105,13 @@ def _by_rows(scan: Scan, task: str, family: Family, bars: list[Bar]) -> Steps:
     scan.rows_read += sample.read
     layout, exact, model, rows, _ = scan.of_all(sample, task, family)
     layout.dropped = sample.read - len(rows)
-    slopes = dict.fromkeys(name for bar in bars for name in bar.slopes)
-    count, many = np.bincount(code), len(parts.key)
-    of_slopes = dict[str, tuple[np.ndarray, ...]]()
-    for name in slopes:
-        values = rows.features[:, layout.names.index(name)]
-        of_slopes[name] = count, np.bincount(code, values, many), np.bincount(code, values**2, many)
-    factors = _factors(bars, parts.key, count, layout, of_slopes, code)
     grouped = model.family.grouped and "entry" not in exact.parts  # densities of late entry are not concave
     one = model._replace(family=replace(model.family, grouped=grouped)).posterior(rows)
-    post = grouped_table.of_factors(one, rows.take, layout, factors, model.of_groups)
+    factors = _factors(bars, parts.key, np.bincount(code), layout, one)
+    of_rows = [factor._replace(code=factor.code[code]) for factor in factors]
+    for factor in of_rows:
+        terms_table.refuse_constant(factor, rows)
+    post = grouped_table.of_factors(one, rows.take, layout, of_rows, model.of_groups)
     values, number = np.unique(sample.y, return_counts=True)
     counts = dict(zip(values.tolist(), number.tolist(), strict=True)) if exact.values else {}
     came = f"all {len(rows):,} rows came here"
@@ -129,27 +127,27 @@ def _found(scan: Scan, layout: Layout, posterior: Posterior, exact: Encoding, ca
 
 
 def _factors(
-    bars: Sequence[Bar],
-    key: np.ndarray,
-    count: np.ndarray,
-    layout: Layout,
-    of_slopes: Mapping[str, tuple[np.ndarray, ...]],
-    cell: np.ndarray,
+    bars: Sequence[Bar], key: np.ndarray, count: np.ndarray, layout: Layout, posterior: Posterior
 ) -> list[Factor]:
-    """Terms of rows, by the cells of these, (N,). key, count: of cells, (m,), and how many rows each has;
-    of_slopes: by cell, Σ of ones, of a slope's column and of its squares. ConfigError for what are no groups.
-    """
+    """Terms of cells. key, count: (m,), and how many rows each has. ConfigError for what are no groups."""
     import pandas as pd  # late: half a second
 
     texts = zip(*(each.split(sums_by_cell.BETWEEN) for each in key.tolist()), strict=True)
     frame, factors = pd.DataFrame(dict(zip(columns_of(bars), texts, strict=True))), list[Factor]()
     for bar in bars:
-        factor, constant = grouped_table.factor_of(bar, frame, layout), list[str]()
-        for name in bar.slopes:
-            ones, total, square = (np.bincount(factor.code, its) for its in of_slopes[name])
-            if (square - total**2 / ones).sum() <= _SAME * square.sum():
-                constant.append(name)
-        terms_table.refuse_slopes(bar, constant)
+        factor = grouped_table.factor_of(bar, frame, layout, posterior)
         factors.append(factor._replace(held=np.bincount(factor.code, count).astype(np.int64)))
     grouped_table.refuse_alike(factors)
-    return [factor._replace(code=factor.code[cell]) for factor in factors]
+    return factors
+
+
+def _constant(factor: Factor, sums: np.ndarray, slopes: list[str], places: list[int]) -> list[str]:
+    """Slopes of columns that do not differ within groups, by cells' sums, (m, Q, W), of slopes first."""
+    constant = []
+    for name in factor.bar.slopes:
+        k = slopes.index(name)
+        each = sums[:, -1, -2], sums[:, k, -2], sums[:, k, places[k]]
+        count, total, square = (np.bincount(factor.code, its) for its in each)
+        if (square - total**2 / count).sum() <= _SAME * square.sum():
+            constant.append(name)
+    return constant
