@@ -264,6 +264,17 @@ def test_a_killed_fit_goes_on_from_what_is_kept(after, monkeypatch):
     assert same("whole", "killed")
 
 
+def test_groups_of_row_groups_are_joined_where_levels_are_many(monkeypatch):
+    write(Path("shards"), grouped(), group=20)
+    words = ["y ~ x + z + (1 | g)", *GAUSSIAN, "--workers", "1"]
+    fit, _ = fitted("apart", "shards", *words)
+    monkeypatch.setattr(grouped_scan, "_COMING", 0)
+    few, _ = fitted("joined", "shards", *words)
+    assert few["scan"]["moved_bytes"] < 0.8 * fit["scan"]["moved_bytes"]
+    means = [[row["mean"] for row in each["coefficients"]] for each in (fit, few)]
+    np.testing.assert_allclose(*means, rtol=1e-9)
+
+
 def test_sums_of_the_wrong_level_are_seen(monkeypatch):
     """The negative control: a merge that adds a level's sums to its neighbour's."""
     both(grouped())

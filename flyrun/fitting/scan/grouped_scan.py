@@ -9,6 +9,7 @@ family all rows come here, if they have room, and nothing is left out.
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -24,10 +25,16 @@ from flyrun.fitting.scan.pilot_rows import RowsLook
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import Found, Scan, Steps
 from flyrun.fitting.scan.sums_by_cell import CellLook, Cells, Gathered, GatherLook
+from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.tables.layout import Layout
 
+_COMING = 500_000_000  # bytes of sums by cell
+_KEY, _FEWEST = (
+    48,
+    16,
+)  # bytes of a cell but for its sums; groups of row groups that are left, where there are
 _ROW = 40  # bytes of a row that comes here, but for columns of numbers
 _NO_DRAWS = np.zeros((1, 1)), np.zeros(1), np.ones(1)
 _SAME = 1e-10  # of a slope's variance, within groups, where it is the same
@@ -66,6 +73,7 @@ def _by_cells(scan: Scan, encoding: Encoding, family: Family, bars: list[Bar]) -
     columns, slopes = columns_of(bars), [*dict.fromkeys(name for bar in bars for name in bar.slopes)]
     places = [*map(names.index, slopes), len(encoding.mean)]
     look = CellLook(encoding, columns, tuple(places))
+    scan.groups = _joined(scan, columns, len(places) * (len(names) + 1))
     by_cell: Cells = tree((yield look, (0, len(scan.groups)), "sums by group"))
     whole = by_cell.whole
     layout, scales, exact = scan.exact(family, encoding, whole)
@@ -83,6 +91,20 @@ def _by_cells(scan: Scan, encoding: Encoding, family: Family, bars: list[Bar]) -
     scan.rows_read += whole.rows + whole.dropped
     came = f"sums by {' and '.join(columns)} came here, {len(by_cell.key):,} of them"
     return _found(scan, layout, post, exact, came)
+
+
+def _joined(scan: Scan, columns: tuple[str, ...], numbers: int) -> list[list[Block]]:
+    """A scan's groups of row groups, several as one where each has so many cells, with so many numbers each,
+    that what comes of all would take more than _COMING: by the cells of one row group.
+    """
+    block, groups = scan.blocks[0], scan.groups
+    times = np.geomspace(1e6, 1e-6, 10_000)  # that a level comes in the row group, were all alike
+    seen = len(sums_by_cell.cells_of(block, columns)[0]) / block.rows
+    levels = block.rows / float(np.interp(seen, (1.0 - np.exp(-times)) / times, times))
+    rows = scan.shards.rows / len(groups)
+    size = levels * (1.0 - np.exp(-rows / levels)) * (8 * numbers + _KEY)
+    many = math.ceil(len(groups) / max(_COMING / max(size, 1.0), _FEWEST))
+    return [list(chain(*groups[k : k + many])) for k in range(0, len(groups), many)]
 
 
 def _by_rows(scan: Scan, task: str, family: Family, bars: list[Bar]) -> Steps:
