@@ -79,7 +79,7 @@ def asked(file, formulas, model, priors):
     """A request as `flyrun.fit` makes it."""
     target, settings, _ = merged(formulas[0], {})
     given = tuple(typed(f"{term}: {prior}") for term, prior in priors.items())
-    further = parameters(formulas[1:], target)
+    further, _ = parameters(formulas[1:], target)
     return Request(str(file), target, model=model, table=settings, priors=given, formulas=further)
 
 
@@ -229,3 +229,11 @@ def test_a_skewed_posterior_is_of_all_rows(tmp_path, monkeypatch):
     sds = [np.sqrt(np.diag(one.answer.found.moments()[1])) for one in (found, other)]
     assert found.answer.core == 4_000
     assert np.abs(sds[1] / sds[0] - 1.0).max() > 0.06
+
+
+def test_groups_of_a_parameter_are_refused_in_a_scan_with_what_helps(tmp_path):
+    folder = write(
+        tmp_path / "t", {"x": np.arange(8.0), "y": np.arange(8.0) ** 2, "g": np.array(["a", "b"] * 4)}
+    )
+    with pytest.raises(ConfigError, match=r"sigma ~ \(1 \| g\): groups .* write C\(g\)"):
+        flyrun.fit(str(folder), ["y ~ x", "sigma ~ (1 | g)"], model="gaussian")

@@ -23,6 +23,7 @@ from flyrun.fitting import (
     stored,
 )
 from flyrun.fitting import table_posterior as posteriors
+from flyrun.fitting.bars import Bar
 from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import Budget, Clock, Request, TypedTable, dashed
@@ -46,6 +47,7 @@ from flyrun.ground.errors import ConfigError, FlyrunError, factoring
 from flyrun.ground.executor import Dask
 from flyrun.ground.progress import JsonLines
 from flyrun.ground.schema import build, schema
+from flyrun.tables.columns import MOST_LEVELS
 from flyrun.tables.layout import Column, Layout
 from flyrun.tables.options import ROLES
 from flyrun.tables.order import refuse_unfitted
@@ -376,6 +378,11 @@ def _refuse_options(request: Request) -> None:
         )
     if request.groups and (key := next((key for key in ("by", "folds") if getattr(request, key)), None)):
         raise ConfigError(f"--{key}: is not for groups of many files, as {request.groups[0]}; leave it out")
+    if other := next((bar for bar in request.groups if isinstance(bar, Bar) and bar.of), None):
+        raise ConfigError(
+            f"fit: {other}: groups in the formula of {request.target} alone are for a scan of many files; "
+            f"fit them as one file, or write {other.instead}, where that has at most {MOST_LEVELS} levels"
+        )
     if request.budget.typed and request.budget.iterations is not None:
         raise ConfigError(f"--budget {request.budget}: chains have these; a scan takes a time, as 10m")
     for name, options in request.formulas.items():
