@@ -152,3 +152,16 @@ def _rows(moments: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]
 def agreed(rows: list[dict[str, Any]]) -> bool:
     """Whether every coefficient has R-hat below RHAT and a bulk ESS of at least ESS."""
     return all(row["rhat"] < RHAT and row["ess_bulk"] >= ESS for row in rows)
+
+
+def of_variances(x: np.ndarray) -> np.ndarray:
+    """The relative error of each number's variance, (P,), by chains' draws x (C, T, P).
+
+    R-hat and effective draws say little of a long tail where few draws are. 0 where few draws decide, for
+    no sd is told then.
+    """
+    away = (x - x.mean(axis=(0, 1))) ** 2
+    relative = away.std(axis=(0, 1)) / np.maximum(away.mean(axis=(0, 1)), 1e-300)
+    error = relative / np.sqrt(ess.summary(x, wanted=("square",)).square)
+    error[_few_decide(away.reshape(-1, x.shape[-1]))] = 0.0
+    return np.asarray(np.nan_to_num(error, nan=np.inf))

@@ -33,14 +33,13 @@ from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.proposal import Several
 from flyrun.fitting.question import Question
 from flyrun.fitting.rows_posterior import Posterior
-from flyrun.ground.diagnostics import ess
 from flyrun.ground.errors import ConfigError, factoring, no_digits
 from flyrun.ground.schema import listing
 from flyrun.ground.threads import one_blas_thread
 
 _SEED = 0
 _FIRST = 500  # iterations a chain of the first round
-_VARIANCE = 0.06  # relative error of a variance where there are several modes, at most
+_VARIANCE = 0.06  # relative error of a variance, at most
 _FEWEST_DRAWS = 20  # of a chain, of which anything can be said
 _MOST_STORED = 20_000  # weighted draws
 _MOST_ITERATIONS = 100_000
@@ -254,7 +253,9 @@ def _by_hmc(
                 )
             even = own_scales(posterior, x, layout)
             rows = coefficients.summarise_chains(even, layout)
-            agreed = coefficients.agreed(rows) and (refused.modes is None or _settled(refused.modes, x))
+            settled = refused.modes is None or refused.modes.connected(x)
+            unknown = _unknown(posterior, layout.names, x)
+            agreed = coefficients.agreed(rows) and settled and not unknown
             length = min(x.shape[1], most - x.shape[1])
             if agreed or length < 1 or spent():
                 break
@@ -264,6 +265,11 @@ def _by_hmc(
     sound.refuse_unsound(posterior, layout.names, flat)
     caveats = coefficients.without_mean(rows) + _caveats(question, flat.mean(axis=0), np.cov(flat.T))
     doubt = "" if agreed else "the chains do not agree yet; a longer --budget runs longer"
+    if unknown and coefficients.agreed(rows):
+        doubt = (
+            f"the chains have seen too little of the tail of {unknown} to tell its sd; a longer --budget "
+            "runs longer"
+        )
     if refused.modes is not None:
         caveats.insert(0, _by_mode(layout.names, refused.modes, flat, even["beta"].reshape(len(flat), -1)))
         if doubt:
@@ -303,12 +309,19 @@ def _with_sensitivity(
     return coefficients.labelled(rows, dict(zip(draws, labels, strict=True)), question.layout)
 
 
-def _settled(modes: Several, x: np.ndarray) -> bool:
-    """Whether chains' draws x (C, T, P) connect all modes and tell each variance, rare ones' part too."""
-    away = (x - x.mean(axis=(0, 1))) ** 2
-    relative = away.std(axis=(0, 1)) / away.mean(axis=(0, 1))
-    worth = ess.summary(x, wanted=("square",)).square
-    return modes.connected(x) and bool((relative**2 < _VARIANCE**2 * worth).all())
+def _unknown(posterior: Posterior, names: list[str], x: np.ndarray) -> str:
+    """A number whose variance chains' draws x (C, T, P) do not tell; "" where they tell all.
+
+    names: of the coefficients of a linear predictor.
+    """
+    error = coefficients.of_variances(x)
+    worst, n = int(error.argmax()), posterior.n_coefficients
+    if error[worst] < _VARIANCE:
+        return ""
+    if worst < n:
+        return names[worst % posterior.width]
+    further = zip(posterior.auxiliary, posterior.places[posterior.linear :], strict=True)
+    return next(number.name for number, place in further if worst < place.stop)
 
 
 def _by_mode(names: list[str], modes: Several, x: np.ndarray, beta: np.ndarray) -> str:

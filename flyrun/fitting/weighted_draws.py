@@ -33,8 +33,9 @@ _PROBES = 6  # points at which remainders of all rows are looked at
 _LEAST_RATE, _PER_KAPPA = 20.0, 4.0  # λ = max(20, 4κ²) rows a draw
 _FARTHEST = 64.0  # times λ, of a draw far out
 _LEAST_SHARE = 0.02  # of a row's chance, by the mean's
-# Below so many rows a parameter draws are held against HMC; more of them where outliers count little.
-_FEW, _FEW_WITH_OUTLIERS = 20, 200
+# Below so many rows a parameter draws are held against HMC; more of them where the posterior may have ridges,
+# for it is not log-concave, and where outliers count little.
+_FEW, _FEW_WITH_RIDGES, _FEW_WITH_OUTLIERS = 20, 40, 200
 # So few rows allow many draws: they see regions of little mass that fewer miss while weights look even.
 _DOUBTFUL, _MOST_IN_DOUBT = 10_000_000, 200_000
 _DIGITS = 1e-3  # nats that a log density is rounded to, from which on its weights say nothing
@@ -219,8 +220,9 @@ def in_doubt(posterior: Posterior, share: np.ndarray) -> bool:
     Where outliers count little, too few may be those that tell of one column, or of one way between columns.
     share: the leverage of each row, (N,).
     """
-    outliers = posterior.family.outliers
-    if _observations(posterior) < (_FEW_WITH_OUTLIERS if outliers else _FEW) * posterior.size:
+    outliers, of_one_mode = posterior.family.outliers, posterior.family.one_mode
+    few = _FEW_WITH_OUTLIERS if outliers else _FEW if of_one_mode else _FEW_WITH_RIDGES
+    if _observations(posterior) < few * posterior.size:
         return True
     return outliers and bool(share.max() > 1.0 / _FEW)
 

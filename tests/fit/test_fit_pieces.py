@@ -171,6 +171,20 @@ def test_the_summary_names_and_agrees_only_when_chains_do():
     assert not coefficients.agreed(coefficients.summarise_chains({"beta": beta[:, :50]}, LAYOUT))
 
 
+def test_a_rare_tail_leaves_a_variance_unknown_where_chains_agree():
+    """One draw of a hundred is far out, a dozen at a time: of 500 draws a chain that is five visits."""
+    rng = np.random.default_rng(1)
+    beta = rng.normal(size=(4, 480, 3))
+    far = np.repeat(rng.random((4, 40)) < 0.02, 12, axis=1)
+    beta[..., 1] = np.where(far, -4.0 + beta[..., 1], beta[..., 1])
+    rows = coefficients.summarise_chains({"beta": beta}, LAYOUT)
+    assert coefficients.agreed(rows)  # the control: what chains were asked for alone
+    error = coefficients.of_variances(beta)
+    assert error[1] > 0.06 > max(error[0], error[2])
+    heavy = rng.standard_t(0.8, size=(4, 480, 1))  # of which no sd is told
+    assert coefficients.of_variances(heavy)[0] == 0.0
+
+
 def test_a_table_shows_two_figures_of_every_sd():
     rows = [
         {"class": "", "coefficient": "income", "mean": 1.60123e-5, "sd": 1.25e-7, "q03": -1.23456e-5},

@@ -228,6 +228,14 @@ def test_few_rows_move_the_proposal_before_the_draws_that_count():
     assert about.effective < 0.4 * len(about.x)
 
 
+@pytest.mark.parametrize(("name", "doubtful"), [("negative_binomial", True), ("poisson", False)])
+def test_draws_of_what_may_have_ridges_are_checked_up_to_more_rows(name, doubtful):
+    """30 rows a number: a ridge of little mass may have no draw of 5,000, and weights that look even."""
+    made, _ = simulated(name, 90, 2, np.random.default_rng(0), 0.3)
+    assert made.size <= 3
+    assert weighted_draws.in_doubt(made, np.zeros(1)) == doubtful
+
+
 def test_weights_that_would_read_too_many_rows_are_refused_before_they_do():
     """20 of 20,000 rows, 40 columns: a draw far out would read 16,000 rows picked one by one."""
     rng = np.random.default_rng(1)
