@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import did_you_mean, listing
 
+_SCREEN = 40  # lines that help takes at most, if it can
 _HOW = "Type an option as --KEY VALUE, --KEY=VALUE or KEY=VALUE."
 _INDENT = 23
 #: stands for a value of two dashes, which argparse would drop
@@ -219,7 +220,8 @@ class Verb(argparse.ArgumentParser):
         if "\n" not in usage + about:  # which are one block, so that a long list of options has more room
             usage, about = "\n".join(filter(None, [usage, about])), ""
         blocks = [about, "\n".join(dict.fromkeys(rows)), _filled(self.notes, width)]
-        return "\n\n".join([usage, *filter(None, blocks)]) + "\n" + examples  # a heading, which needs no room
+        text = "\n\n".join([usage, *filter(None, blocks)]) + "\n" + examples  # a heading, which needs no room
+        return text if text.count("\n") < _SCREEN else text.replace("\n\n", "\n", 1)
 
     def offers(self, arguments: list[str], last: str) -> list[str]:
         """What Tab offers after these words, of which the one that is being typed is `last`."""

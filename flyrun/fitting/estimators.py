@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
+from scipy.sparse import spmatrix
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
@@ -163,9 +163,9 @@ def _column(role: str, values: ArrayLike, x: np.ndarray) -> np.ndarray:
     return column
 
 
-def _dense(x: Any) -> np.ndarray:
+def _dense(x: np.ndarray | spmatrix) -> np.ndarray:
     """Features (N, D) of a matrix that may be sparse. Raises ValueError where memory has no room for them."""
-    if not issparse(x):
+    if isinstance(x, np.ndarray):
         return x
     size, most = 8 * x.shape[0] * x.shape[1], memory() // OF_MEMORY
     if size > most:

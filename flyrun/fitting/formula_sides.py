@@ -97,14 +97,14 @@ def parameters(texts: Sequence[str], target: str) -> tuple[Formulas, tuple[Bar, 
     given: Formulas = {}
     groups = list[Bar]()
     for text in texts:
-        rest, found = bars.split(text)
+        rest, terms = bars.split(text)
         name, options = split(rest)
-        if smooth := next((one for one in found if isinstance(one, Smooth)), None):
+        if smooth := next((term for term in terms if isinstance(term, Smooth)), None):
             raise ConfigError(
                 f"formula {text!r}: smooths are fitted in the formula of {target} alone; write "
                 f"{smooth.instead} in place of {smooth}"
             )
-        groups += [replace(one, of=name) for one in found if isinstance(one, Bar)]
+        groups += [replace(term, of=name) for term in terms if isinstance(term, Bar)]
         if name == target or name in given:
             raise ConfigError(f"formula {text!r}: is a second one for {name}; keep one")
         if {"log_target", *ROLES} & options.keys() - {"offset", "exposure"}:

@@ -85,9 +85,7 @@ class Table(Rows):
     decimal: Literal[".", ","] = setting(".", "the decimal sign of a CSV file: . or ,")
     encoding: str = setting("utf-8", "of a CSV file")
     task: str = setting("auto", "what the target is, as counts; auto: what the model is for")
-    where: str | None = setting(
-        None, "use only such rows, as \"year >= 2023 and region in ('north', 'west')\""
-    )
+    where: str | None = setting(None, 'use only such rows, as "year >= 2023"')
     limit: int | None = setting(None, "use only the first rows", at_least=1)
     sha256: str | None = setting(
         None, "digest that the file must have, as where it is read again", shared=True

@@ -76,10 +76,10 @@ class Comparison:
                 return np.asarray(_COMPARED[self.sign](values.astype(str), ends[0]), bool)
             return self._among(values.isin(ends).to_numpy(bool))
         if isinstance(self.values[0], str):
-            words = values.astype(str).str.strip()
+            texts = values.astype(str).str.strip()
             if types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype):
-                words = words.str.removesuffix(".0")
-            return self._among(words.isin(self.values).to_numpy(bool))
+                texts = texts.str.removesuffix(".0")
+            return self._among(texts.isin(self.values).to_numpy(bool))
         try:
             if types.is_bool_dtype(values.dtype) or dates:
                 raise ValueError

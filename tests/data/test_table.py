@@ -179,7 +179,9 @@ def test_what_was_read_is_kept_where_there_is_room(write, monkeypatch):
     whole, readings, read = data.load(settings), [], table_files.pieces
     monkeypatch.setattr(table_files, "_CELLS", 1)
     monkeypatch.setattr(piece_cache, "_IN_MEMORY", 1000)
-    monkeypatch.setattr(table_files, "pieces", lambda *words: readings.append(words) or read(*words))
+    monkeypatch.setattr(
+        table_files, "pieces", lambda *words, **how: readings.append(words) or read(*words, **how)
+    )
     from_disk = data.load(settings)
     # once, and once more for truth values, whose spelling the first reading does not keep
     assert len(readings) == 2
@@ -197,7 +199,9 @@ def test_parquet_is_read_twice_and_text_once(write, tmp_path, monkeypatch):
     frame = people(3000)[["age", "zip", "y"]]
     frame.to_parquet(tmp_path / "mine.parquet", index=False)
     readings, read = [], table_files.pieces
-    monkeypatch.setattr(table_files, "pieces", lambda path, *rest: readings.append(path) or read(path, *rest))
+    monkeypatch.setattr(
+        table_files, "pieces", lambda path, *rest, **how: readings.append(path) or read(path, *rest, **how)
+    )
     from_text = data.load(write(frame.to_csv(index=False, float_format="%.17g")))
     assert len(readings) == 1
     found = data.load(Table(path=str(tmp_path / "mine.parquet"), target="y"))
@@ -250,7 +254,7 @@ def test_large_tables_are_mapped_from_the_cache(write, monkeypatch):
     assert isinstance(mapped.features.base, np.memmap)
     np.testing.assert_allclose(mapped.features, whole.features, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(mapped.target, whole.target)
-    monkeypatch.setattr(table_files, "pieces", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(table_files, "pieces", lambda *_, **__: pytest.fail("read again"))
     again = data.load(settings)
     assert again.info == whole.info == mapped.info
     np.testing.assert_array_equal(again.features, mapped.features)

@@ -285,7 +285,7 @@ def test_a_kappa_that_is_1_percent_too_small_is_seen(cache, tmp_path, name):
                 of_each = tangents.largest(cls.family(), y, np.ones(len(y)) if trials is None else trials)
                 return share * of_each[0] / (1.0 + tangents.ROOM * (share < 1.0)) + 0.0 * each
 
-            planted = option("model", f"planted_{share:g}")(
+            planted = option("model", f"planted_{name}_{share:g}")(
                 type("Planted", (cls,), {"largest_curvature": staticmethod(said), "__doc__": "Planted."})
             )()
             arm = next(arm for of, arm in posteriors.arms(planted, 100).items() if "Firefly" in of)

@@ -308,7 +308,7 @@ _takes("--encoding", "NAME", "encoding of a CSV file, as cp1252 (default: utf-8)
 VERB.takes("--check", action="store_true", help="say what columns are taken for, and priors; fit nothing")
 VERB.takes("--exp", action="store_true", help="tell odds or rate ratios, e to the coefficients, beside them")
 _takes("--rows", "N", "use only the first N rows", type=whole(1))
-_takes("--where", "ROWS", "use only such rows, as \"year >= 2023 and region in ('north', 'west')\"")
+_takes("--where", "ROWS", "use only such rows, as 'year >= 2023'")
 _list("--prior", "PRIOR", "as 'age: normal(0, 1)', per unit of the column", type=typed)
 _takes(
     "--prior-scale",

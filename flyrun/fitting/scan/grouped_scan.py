@@ -82,12 +82,12 @@ def _by_cells(scan: Scan, encoding: Encoding, family: Family, bars: list[Bar]) -
     turn = units.columns(len(layout.names) + 1)
     sums = np.einsum("qr,mqw->mrw", turn[np.ix_(places, places)], by_cell.sums @ turn)
     rows, cell = sums_by_cell.few_rows(sums, units.products(whole.gram), places, whole.copies)
-    one = model.posterior(rows)
-    factors = _factors(bars, by_cell.key, by_cell.rows, layout, one)
+    ungrouped = model.posterior(rows)
+    factors = _factors(bars, by_cell.key, by_cell.rows, layout, ungrouped)
     for factor in factors:
         terms_table.refuse_slopes(factor.bar, _constant(factor, sums, slopes, places))
     of_rows = [factor._replace(code=factor.code[cell]) for factor in factors]
-    post = grouped_table.of_factors(one, rows.take, layout, of_rows, model.of_groups)
+    post = grouped_table.of_factors(ungrouped, rows.take, layout, of_rows, model.of_groups)
     scan.rows_read += whole.rows + whole.dropped
     came = f"sums by {' and '.join(columns)} came here, {len(by_cell.key):,} of them"
     return _found(scan, layout, post, exact, came)
@@ -128,12 +128,12 @@ def _by_rows(scan: Scan, task: str, family: Family, bars: list[Bar]) -> Steps:
     layout, exact, model, rows, _ = scan.of_all(sample, task, family)
     layout.dropped = sample.read - len(rows)
     grouped = model.family.grouped and "entry" not in exact.parts  # densities of late entry are not concave
-    one = model._replace(family=replace(model.family, grouped=grouped)).posterior(rows)
-    factors = _factors(bars, parts.key, np.bincount(code), layout, one)
+    ungrouped = model._replace(family=replace(model.family, grouped=grouped)).posterior(rows)
+    factors = _factors(bars, parts.key, np.bincount(code), layout, ungrouped)
     of_rows = [factor._replace(code=factor.code[code]) for factor in factors]
     for factor in of_rows:
         terms_table.refuse_constant(factor, rows)
-    post = grouped_table.of_factors(one, rows.take, layout, of_rows, model.of_groups)
+    post = grouped_table.of_factors(ungrouped, rows.take, layout, of_rows, model.of_groups)
     values, number = np.unique(sample.y, return_counts=True)
     counts = dict(zip(values.tolist(), number.tolist(), strict=True)) if exact.values else {}
     came = f"all {len(rows):,} rows came here"
