@@ -379,7 +379,8 @@ def chosen(
         if shards.kinds[name] == "text":
             raise DataError(f"--{option} {quoted(name)}: holds no numbers; write numbers")
     if not wanted:
-        raise DataError(f"{shards.given}: no column is left to explain {target}")
+        where = "with --features" if table.formula is None else f"in the formula, as '{target} ~ COLUMN'"
+        raise DataError(f"{shards.given}: no column is left to explain {target}; name one {where}")
     return wanted
 
 
