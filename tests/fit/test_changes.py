@@ -79,6 +79,7 @@ def test_levels_missing_values_and_shares_are_compared(here):
     assert rows["x"]["verdict"] == ""
 
 
+@pytest.mark.thorough
 def test_the_remedy_for_another_reference_works_as_it_is_printed(here, capsys):
     fitted("last", month(1, regions=("b", "south", "west")))
     fitted("this", month(2, regions=("a", "b", "south")))
@@ -128,6 +129,7 @@ def test_months_of_files_say_what_they_share(here, capsys):
     assert not rows["x"]["sds"]
 
 
+@pytest.mark.thorough
 def test_what_does_not_compare_is_refused(here, capsys):
     frame = month(1)
     fitted("last", frame)

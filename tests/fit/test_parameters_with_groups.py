@@ -195,6 +195,7 @@ def test_groups_of_a_parameter_agree_with_other_chains(frame, model, formulas, t
     assert not 0.87 < other.std() / drawn[:, 2].std() < 1.13
 
 
+@pytest.mark.thorough
 def test_predictions_and_rows_left_out_follow_groups_of_a_parameter():
     frame = of_noisy_groups(12, 12)
     fit = flyrun.fit(frame, ["y ~ x + (1 | g)", "sigma ~ x + (1 + x | g)"], model="gaussian", budget=60)
@@ -211,6 +212,7 @@ def test_predictions_and_rows_left_out_follow_groups_of_a_parameter():
     assert [str(bar) for bar in bars.read(["sigma ~ (1 + x | g)"])] == ["sigma ~ (1 + x | g)"]
 
 
+@pytest.mark.thorough
 def test_a_prior_of_a_parameters_groups_is_taken_by_its_name():
     frame, formulas = of_noisy_groups(), ["y ~ x", "sigma ~ (1 | g)"]
     fit = flyrun.fit(
@@ -335,6 +337,7 @@ def test_slopes_with_effects_on_several_predictors_agree_with_differences(name, 
     assert_allclose(posterior.following(at), x, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_rows_that_lack_a_value_of_a_parameters_column_are_left_out_with_their_groups():
     frame = of_noise().assign(z=lambda d: d.x**2)
     frame.loc[[3, 20], "z"] = np.nan

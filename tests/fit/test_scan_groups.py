@@ -111,6 +111,7 @@ def test_rows_of_other_families_come_here(formula, words):
         assert "all 1,500 rows came here" in " ".join(folder[0]["lines"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "noise", ["sigma ~ z", pytest.param("sigma ~ z + (1 + z | g)", marks=pytest.mark.slow)]
 )

@@ -274,6 +274,7 @@ def test_levels_of_a_small_factor_go_with_the_intercept_at_every_sd(monkeypatch:
         assert effective() < 0.5 * jointly > 200.0
 
 
+@pytest.mark.thorough
 @np.errstate(all="ignore")
 def test_sds_of_few_levels_are_as_wide_as_their_draws() -> None:
     """At the reference differences tell of hardly any curvature of theirs, so that steps would be tiny."""

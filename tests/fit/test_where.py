@@ -128,6 +128,7 @@ def test_one_file_is_fitted_as_its_rows_alone(capsys):
     assert "elpd" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_groups_and_levels_are_of_these_rows():
     frame = table()
     frame.to_csv("t.csv", index=False)
