@@ -91,8 +91,12 @@ def of_other_rows(a: Path, b: Path) -> bool:
     first, other = (stored.about(folder) for folder in (a, b))
     if first["scan"] or other["scan"]:
         return True
-    mine, theirs = (fit["settings"]["dataset"] for fit in (first, other))
-    return bool(mine["sha256"] != theirs["sha256"])
+    return _rows_named(first) != _rows_named(other)
+
+
+def _rows_named(fit: Row) -> list[Any]:
+    """What names the rows of a fit of one file, or of a scan, among others of it."""
+    return [fit["settings"]["dataset"].get(key) for key in ("sha256", "where", "limit")]
 
 
 def of(a: Path, b: Path, level: float) -> Changes:
@@ -107,14 +111,12 @@ def of(a: Path, b: Path, level: float) -> Changes:
     notes = [note, *_settings(fits), *_held_out(fits)]
     apart, why = _not_compared(fits, layouts)
     rows = _coefficients([_rows_of(fit) for fit in fits], shared, apart)
-    _judge(rows, level)
     for side, name in ((a, "A"), (b, "B")):
         if only := [row["coefficient"] for row in rows if row["verdict"] == f"only in {name}"]:
             notes.append(f"only in {name}, {side.name}: {_some(only)}")
     notes += why
-    if effects := _effects((a, b), shared):
-        _judge(effects, level)
-        rows += effects
+    rows += _effects((a, b), shared)
+    _judge(rows, level)
     tested = [row for row in rows if row["sds"] is not None]
     if tested:
         moved = sum(row["verdict"] == "moved" for row in rows)
@@ -153,10 +155,7 @@ def _shared(fits: tuple[Row, ...]) -> tuple[float | None, str]:
         }
         for fit in fits
     )
-    first, other = (
-        [fit["settings"]["dataset"].get(key) for key in ("sha256", "where", "limit")] for fit in fits
-    )
-    if first == other:
+    if _rows_named(fits[0]) == _rows_named(fits[1]):
         return None, "both are of the same rows, so that their errors depend on each other: no sds"
     if (sum(mine.values()) and sum(theirs.values())) and (
         both := sum(mine[key] for key in mine.keys() & theirs)

@@ -29,6 +29,16 @@ if TYPE_CHECKING:
     from flyrun.fitting import engine, loo
 
 _ROWS = 12  # of a summary that is shown where a Fit is
+_FURTHER = (
+    "link",
+    "budget",
+    "prior_scale",
+    "name",
+    "results_dir",
+    "new_groups",
+    "kind",
+    "draws",
+)  # arguments beside KEYS
 _SETTINGS = 8  # of predictions whose draws are kept at hand
 
 
@@ -118,7 +128,7 @@ def _named_here() -> Iterator[None]:
 def _as_argument(option: re.Match[str]) -> str:
     """An option of the command as an argument of `fit`."""
     name, value = option[1].replace("-", "_"), (option[2] or "").strip("'")
-    if name not in (*KEYS, "link", "budget", "prior_scale", "name", "results_dir") or option[2] is None:
+    if name not in (*KEYS, *_FURTHER) or option[2] is None:
         return name + option[0].removeprefix(f"--{option[1]}")
     if name == "reference":
         return "reference={!r}".format(dict([value.split("=", 1)])) if "=" in value else name
@@ -164,7 +174,8 @@ class Fit:
     def save(self, path: str | Path) -> None:
         """Write all that it knows into one file, for `flyrun.load` on any machine, without its table.
 
-        A ZIP archive of JSON and netCDF: no pickle, and nothing in it is run. Raises StoreError.
+        A ZIP archive of JSON and netCDF: no pickle, and nothing in it is run. path: ends in .flyrun. Raises
+        ConfigError for another ending, StoreError where it cannot be written.
         """
         stored.save(self.folder, Path(path).expanduser())
 
@@ -236,14 +247,15 @@ class Fit:
         the fit has not seen, "draw" their effects, as groups differ, or take "zero".
         Raises DataError for rows that do not fit.
         """
-        fit = self._fitted(draws, new_groups, seed)
-        if isinstance(data, Mapping):
-            row = predict.of_row(fit, data, kind, interval, seed)
-            if not all(map(math.isfinite, row.values())):
-                warnings.warn(f"the row: {predict.BEYOND}", stacklevel=2)
-            return row
-        rows = predict.checked_rows(fit, frames.pandas(data))
-        return _warned(predict.predicted(fit, rows, kind, interval, seed))
+        with _named_here():
+            fit = self._fitted(draws, new_groups, seed)
+            if isinstance(data, Mapping):
+                row = predict.of_row(fit, data, kind, interval, seed)
+                if not all(map(math.isfinite, row.values())):
+                    warnings.warn(f"the row: {predict.BEYOND}", stacklevel=2)
+                return row
+            rows = predict.checked_rows(fit, frames.pandas(data))
+            return _warned(predict.predicted(fit, rows, kind, interval, seed))
 
     def _fitted(self, draws: int | None = None, new_groups: str = "refuse", seed: int = 0) -> Fitted:
         """The draws for predictions, read once."""
@@ -295,7 +307,7 @@ class Fit:
         """
         from flyrun.fitting import comparisons  # late: as above
 
-        with self._rows() as rows:
+        with _named_here(), self._rows() as rows:
             return _warned(comparisons.differences(self.folder, rows, column, interval, kind, groups))
 
     def slopes(
@@ -312,7 +324,7 @@ class Fit:
         """
         from flyrun.fitting import comparisons  # late: as above
 
-        with self._rows() as rows:
+        with _named_here(), self._rows() as rows:
             return _warned(comparisons.derivatives(self.folder, rows, column, by, interval, kind, groups))
 
     @contextlib.contextmanager
@@ -320,11 +332,13 @@ class Fit:
         """The rows that it was fitted to, as they stand in the table."""
         from flyrun.fitting import finished  # late: as above
 
-        if self._data is None or isinstance(self._data, (str, Path)):
-            yield finished.rows(self.folder)
-        else:
-            with _named(self._data) as name:
-                yield finished.rows(self.folder, path=name)
+        with self._named() as path:
+            yield finished.rows(self.folder, **({} if path is None else {"path": path}))
+
+    def _named(self) -> contextlib.AbstractContextManager[str | None]:
+        """The name that its frame has for as long; none of a fit of a file."""
+        of_a_file = self._data is None or isinstance(self._data, (str, Path))
+        return contextlib.nullcontext() if of_a_file else _named(self._data)
 
     def loo(self, by: str | None = None) -> "loo.Loo":
         """How well the fit foretells each row from all others: elpd, its standard error, by row.
@@ -336,10 +350,8 @@ class Fit:
         """
         from flyrun.fitting import loo  # late: as above
 
-        if isinstance(self._data, (str, Path)) or self._data is None:
-            return loo.of(self.folder, by)
-        with _named(self._data) as name:
-            return loo.of(self.folder, by, path=name)
+        with _named_here(), self._named() as path:
+            return loo.of(self.folder, by, path=path)
 
     @property
     def priors(self) -> "pd.DataFrame":
@@ -388,7 +400,8 @@ def difference(first: "loo.Loo", other: "loo.Loo") -> "loo.Difference":
     """
     from flyrun.fitting import loo  # late: as above
 
-    return loo.difference(first, other)
+    with _named_here():
+        return loo.difference(first, other)
 
 
 def _warned(table: "pd.DataFrame") -> "pd.DataFrame":

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from flyrun.fitting.request import Request
     from flyrun.tables.options import Table
 
+MODEL_ENDING = ".flyrun"  # of the file that `save` writes
 _MODEL, _FORMAT = "model.json", 1  # of a model: what it is, and the version of what is in it
 FIT = "fit.json"  # what a fit found
 _OF = "column_of_"  # and a variable's name: its axis
@@ -76,7 +77,12 @@ def _arms(folder: Path) -> list[Any]:
 
 
 def save(folder: Path, path: Path) -> None:
-    """Write a model: all that a fit's folder, or its model, knows, in one file. Raises StoreError."""
+    """Write a model: all that a fit's folder, or its model, knows, in one file.
+
+    Raises ConfigError for a file of another ending, as of a table, StoreError where it cannot be written.
+    """
+    if path.suffix != MODEL_ENDING:
+        raise ConfigError(f"{path}: a model ends in {MODEL_ENDING}; name it {path.with_suffix(MODEL_ENDING)}")
     contents = {_MODEL: json.dumps({"format": _FORMAT, "flyrun": __version__}).encode()}
     contents |= {FIT: json.dumps(about(folder)).encode(), run_files.POSTERIOR: opened(folder).read()}
 

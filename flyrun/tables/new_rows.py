@@ -77,9 +77,11 @@ def _of_series(values: "pd.Series") -> np.ndarray:
 
 
 def of_mapping(row: Mapping[str, object]) -> dict[str, np.ndarray]:
-    """A row by its columns, as frames of one row have it, (1,) each."""
+    """A row by its columns, as frames of one row have it, (1,) each. Raises DataError for several rows."""
     values = {str(name): np.empty(1, object) for name in row}
     for name, value in row.items():
+        if hasattr(value, "__len__") and not isinstance(value, str | bytes):
+            raise DataError(f"the new row: {name} holds several values; write pandas.DataFrame(...) of rows")
         if isinstance(value, Number | np.generic) and not isinstance(value, bool | complex):
             values[str(name)] = np.asarray([value])
         else:

@@ -145,3 +145,29 @@ def test_what_does_not_compare_is_refused(here, capsys):
         error = capsys.readouterr().err
         assert why in error
         assert error.count("\n") == 1
+
+
+def test_parts_of_one_file_are_compared(here):
+    month(1, slope=0.0).assign(y=lambda rows: rows.y + 2.0 * rows.x.clip(0)).to_csv("t.csv", index=False)
+    for name, where in (("low", "x < 0"), ("high", "x >= 0")):
+        assert main(["fit", "t.csv", "y ~ x", "--quiet", "--name", name, "--where", where]) == 0
+    _, rows = compared("low", "high", "--all")
+    assert rows["x"]["verdict"] == "moved"
+    assert int(rows["", "rows"]["a"]) + int(rows["", "rows"]["b"]) == 500
+
+
+def test_groups_that_moved_are_named_and_others_are_not(here, capsys):
+    """All effects and coefficients are one family of tests."""
+    rng, g = np.random.default_rng(5), np.repeat(np.arange(30), 40)
+    effects = rng.normal(size=30)
+    for name, moved in (("last", 0.0), ("this", 2.5)):
+        effects[7] += moved
+        y = effects[g] + rng.normal(size=len(g))
+        pd.DataFrame({"y": y.round(4), "g": [f"g{k}" for k in g]}).to_csv(f"{name}.csv", index=False)
+        assert main(["fit", f"{name}.csv", "y ~ 1 + (1 | g)", "--quiet"]) == 0
+    _, rows = compared("last", "this", "--all")
+    assert [name for name, row in rows.items() if row["verdict"] == "moved"] == ["intercept of g g7"]
+    tested = [row for row in rows.values() if row["sds"]]
+    assert len(tested) == 33  # intercept, sigma, sd(g) and 30 effects
+    assert f"1 of {len(tested)} moved" in capsys.readouterr().out
+    assert all(abs(float(row["sds"])) < 3.0 for row in tested if row["coefficient"] != "intercept of g g7")

@@ -173,7 +173,7 @@ def of_rows(fit: Fit, rows: pd.DataFrame, new_groups: str) -> np.ndarray:
 def test_new_groups_are_refused_drawn_or_zero(fits: dict[str, Fit]) -> None:
     fit, new = fits["slopes"], table(4)
     new["clinic"] = ["99", "3", "98", "99"]
-    with pytest.raises(DataError, match=r"row 0, column clinic holds '99'.*--new-groups"):
+    with pytest.raises(DataError, match=r"row 0, column clinic holds '99'.*new_groups='draw'"):
         fit.predict(new)
     drawn = fit.predict(new, new_groups="draw", seed=4)
     pd.testing.assert_frame_equal(fit.predict(new, new_groups="draw", seed=4), drawn)

@@ -233,9 +233,9 @@ def test_other_comparisons_name_theirs(model, unit):
     for found in (made.comparisons("x"), made.slopes("x")):
         assert found.index.name == f"change of {unit}"
     if model == "poisson":
-        with pytest.raises(ConfigError, match=r"--kind chance: y has an expectation, no chance; take mean"):
+        with pytest.raises(ConfigError, match=r"kind='chance': y has an expectation, no chance; take mean"):
             made.comparisons("x", kind="chance")
-    with pytest.raises(ConfigError, match="--kind response: must be mean or chance"):
+    with pytest.raises(ConfigError, match="kind='response': must be mean or chance"):
         made.comparisons("x", kind="response")
 
 

@@ -77,7 +77,7 @@ def test_a_row_has_the_prediction_of_the_command(fits, tmp_path):
     fit = flyrun.load(fits[text])
     row = fit.predict(new, draws=100, new_groups="draw")
     assert [told[name] for name in row] == pytest.approx([*row.values()], rel=1e-5)
-    with pytest.raises(DataError, match="broker holds 'new'"):
+    with pytest.raises(DataError, match=r"broker holds 'new'.*; new_groups='draw' gives it an effect"):
         fit.predict(new)
 
 
@@ -91,7 +91,7 @@ def test_a_row_has_the_prediction_of_the_command(fits, tmp_path):
         ({"age": pd.NA}, "its only row, column age has no value"),
         ({"region": "noth"}, "did you mean north?"),
         ({"years": 0.0}, "its only row, column years is 0, but exposures are numbers above 0"),
-        ({"age": [1.0, 2.0]}, "but held numbers"),
+        ({"age": [1.0, 2.0]}, r"age holds several values; write pandas\.DataFrame\(\.\.\.\) of rows"),
         ({"age": 1j}, "complex numbers"),
         ({"power": 0}, r"log\(power\) is -inf"),
     ],
@@ -302,3 +302,14 @@ def test_thinned_draws_of_a_service_are_those_asked_for(service):
     assert few != service.predict(ROW)
     whole = stored.fitted(service.folder)
     assert few == predict.of_row(whole.thinned(50), ROW)
+
+
+def test_a_table_is_not_written_over(service, tmp_path):
+    table = tmp_path / "claims.csv"
+    table.write_text("a\n1\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"a model ends in \.flyrun; name it .*claims\.flyrun") as error:
+        service.save(table)
+    assert table.read_text("utf-8") == "a\n1\n"
+    named = str(error.value).rpartition("name it ")[2]
+    service.save(named)
+    assert flyrun.load(named).predict(ROW) == service.predict(ROW)
