@@ -15,9 +15,11 @@ from flyrun.families import family as families
 from flyrun.families.family import Auxiliary, Family
 from flyrun.families.options import for_tables
 from flyrun.families.prior_densities import Normal, Prior
+from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import Formulas
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Design
+from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.schema import did_you_mean, listing
 from flyrun.tables import loading, pieces
@@ -66,9 +68,11 @@ def _taking(name: str, target: np.ndarray, of_trials: bool) -> list[str]:
     return taking
 
 
-def complete(table: Table, formulas: Formulas) -> Table:
-    """The table of the target's formula, of the rows alone that have a value in all formulas' columns."""
-    if not formulas or table.missing != "drop":
+def complete(table: Table, formulas: Formulas, groups: Sequence[Bar | Smooth]) -> Table:
+    """The table of the target's formula, of the rows alone that have a value in all formulas' columns, and in
+    those of groups and smooths.
+    """
+    if not (formulas or groups) or table.missing != "drop":
         return table
     from flyrun.tables import formula  # late: pandas
 
@@ -76,6 +80,7 @@ def complete(table: Table, formulas: Formulas) -> Table:
     rights = [options["formula"] for options in formulas.values()]
     rights += [] if table.formula is None else [table.formula]
     columns = [column for right in rights for column in formula.read(right, known).columns]
+    columns += [name for bar in groups for name in (*bar.columns, *bar.slopes) if name in known]
     for options in formulas.values():
         columns += [options[role] for role in ("offset", "exposure") if role in options]
     return replace(table, complete=tuple(dict.fromkeys([*columns, *table.beside.values()])))

@@ -69,7 +69,7 @@ def of(request: Request, chains: bool = False) -> Question:
 
 def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, chosen_priors.Chosen]:
     """A table, what it holds, its posterior without effects of groups, typed priors. Errors: as of `of`."""
-    asked = parameters.complete(request.typed_table, request.formulas)
+    asked = parameters.complete(request.typed_table, request.formulas, request.groups)
     dataset = loading.load(asked)
     layout = Layout.from_dict(dataset.info["layout"])
     # all that follows reads the same

@@ -270,3 +270,23 @@ def test_effects_of_a_hurdle_are_those_of_what_is_above_0(model, part):
     assert (sd_of / known_sd - 1.0).abs().max() < 0.12
     other, _ = moments(table.assign(y=table.y.clip(lower=0.05)), part)
     assert ((other - known) / known_sd).abs().max() > 1.0
+
+
+@pytest.mark.parametrize("term", ["(1 | g)", "(1 | h:g)", "s(x) + (1 | g)"])
+def test_rows_without_a_group_are_left_out_as_the_error_says(tmp_path, monkeypatch, capsys, term):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"x": rng.normal(size=120).round(3), "g": np.repeat(list("abcdef"), 20), "h": "u"})
+    table["y"] = (table.x + rng.normal(size=120)).round(3)
+    whole = table.drop(index=[7, 50])
+    table.loc[[7, 50], "g"] = None
+    table.to_csv("t.csv", index=False)
+    whole.to_csv("whole.csv", index=False)
+    assert main(["fit", "t.csv", f"y ~ x + {term}".replace("x + s", "s"), "--quiet"]) == 2
+    assert "row 7 (line 9 of the file), column g has no value" in (said := capsys.readouterr().err)
+    remedy = said.strip().rpartition("with ")[2].split()
+    assert remedy == ["--missing", "drop"]
+    for name in ("t", "whole"):
+        assert main(["fit", f"{name}.csv", f"y ~ x + {term}".replace("x + s", "s"), "--quiet", *remedy]) == 0
+    left, right = (pd.read_csv(f"results/runs/{name}/table.csv") for name in ("t", "whole"))
+    pd.testing.assert_frame_equal(left[["coefficient", "mean", "sd"]], right[["coefficient", "mean", "sd"]])

@@ -283,10 +283,7 @@ def _factor(options: Table, layout: Layout, bar: Bar, posterior: Posterior) -> F
     refuse_columns(bar, pieces.names(Path(str(options.path)).expanduser(), options), layout)
     read = _read(options, layout, bar.columns)
     frame = pd.DataFrame({name: words(read[name]) for name in bar.columns})
-    if len(frame) != layout.rows:
-        raise ConfigError(
-            f"{bar}: {bar.group} lacks a value in rows that have all others; fill it in, or leave them out"
-        )
+    assert len(frame) == layout.rows  # parameters.complete
     return factor_of(bar, frame, layout, posterior)
 
 
