@@ -283,7 +283,8 @@ def test_rows_without_a_group_are_left_out_as_the_error_says(tmp_path, monkeypat
     table.to_csv("t.csv", index=False)
     whole.to_csv("whole.csv", index=False)
     assert main(["fit", "t.csv", f"y ~ x + {term}".replace("x + s", "s"), "--quiet"]) == 2
-    assert "row 7 (line 9 of the file), column g has no value" in (said := capsys.readouterr().err)
+    said = capsys.readouterr().err
+    assert "row 7 (line 9 of the file), column g has no value" in said
     remedy = said.strip().rpartition("with ")[2].split()
     assert remedy == ["--missing", "drop"]
     for name in ("t", "whole"):
