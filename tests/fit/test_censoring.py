@@ -301,7 +301,7 @@ def test_a_remedy_for_numbers_below_0_works(table, capsys):
         assert main(["fit", "t.csv", "Surv(time, event) ~ x", "--model", model, "--quiet", "--fresh"]) == 0
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ends", ["low, high", "low"])
 def test_groups_of_truncated_targets_are_for_chains(table, ends):
     """Whose density may not be concave by the predictor; that of rows seen or censored alone is."""

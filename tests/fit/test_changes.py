@@ -62,6 +62,7 @@ def test_a_slope_that_moved_is_named_and_one_that_did_not_is_not(here, capsys):
     assert not [row for row in rows.values() if row["verdict"] or row["changed"] == "True"]
 
 
+@pytest.mark.thorough
 def test_levels_missing_values_and_shares_are_compared(here):
     frame = month(1)
     fitted("last", frame)
@@ -147,6 +148,7 @@ def test_what_does_not_compare_is_refused(here, capsys):
         assert error.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_parts_of_one_file_are_compared(here):
     month(1, slope=0.0).assign(y=lambda rows: rows.y + 2.0 * rows.x.clip(0)).to_csv("t.csv", index=False)
     for name, where in (("low", "x < 0"), ("high", "x >= 0")):

@@ -272,6 +272,7 @@ def test_effects_of_a_hurdle_are_those_of_what_is_above_0(model, part):
     assert ((other - known) / known_sd).abs().max() > 1.0
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("term", ["(1 | g)", "(1 | h:g)", "s(x) + (1 | g)"])
 def test_rows_without_a_group_are_left_out_as_the_error_says(tmp_path, monkeypatch, capsys, term):
     monkeypatch.chdir(tmp_path)

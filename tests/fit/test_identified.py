@@ -369,7 +369,7 @@ SCANS = {
 SLOW = ("order", "classes")
 
 
-@pytest.mark.thorough(but=("level]", "reference]", "product", "weights", "none", "one row"))
+@pytest.mark.thorough(but=("level]", "one row"))
 @pytest.mark.parametrize(
     "case", [pytest.param(one, marks=[pytest.mark.slow] if one in SLOW else []) for one in SCANS]
 )

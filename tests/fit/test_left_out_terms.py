@@ -136,7 +136,7 @@ def clinics(n: int = 80, groups: int = 8) -> pd.DataFrame:
     return pd.DataFrame({"x": x, **names, "pain": y, "ill": ill})
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("formula", ["ill ~ x + (1 | clinic)", "pain ~ x + (1 + x | clinic)"])
 def test_rows_left_out_by_drawn_effects_are_those_by_integrated_ones(formula: str, tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ def table(tmp_path, monkeypatch):
     return made
 
 
+@pytest.mark.thorough
 def test_a_fit_a_prediction_and_leaving_out_know_of_the_link(table):
     made = flyrun.fit(table[["x", "one"]], "one ~ x", link="cloglog", name="linked")
     found = made.summary()

@@ -122,6 +122,7 @@ def test_stored_draws_are_read_as_they_were_sampled(model):
     assert np.allclose(found.x, engine.draw(found.posterior).x, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.thorough
 def test_fits_of_log_y_and_of_y_are_compared_as_of_y(tmp_path, monkeypatch):
     """A lognormal regression of y is the normal one of log(y): elpds differ by Σ log y alone."""
     monkeypatch.chdir(tmp_path)

@@ -254,6 +254,7 @@ def test_a_parameters_columns_beside_groups_agree_with_other_chains(frame, model
     assert fit.priors["prior"][f"{name}[x]"].startswith("normal(0, ")
 
 
+@pytest.mark.thorough
 def test_predictions_follow_both_formulas():
     frame = of_noise()
     fit = flyrun.fit(frame, ["y ~ x + (1 | g)", "sigma ~ x"], model="gaussian")

@@ -78,7 +78,7 @@ def test_a_prior_beside_groups_is_that_of_a_grid(typed, log_prior):
     agree(typed, log_prior, dict(typed))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "typed", [{"sigma": "half_normal(0.3)"}, {"sd(g)": "inverse_gamma(20, 10)"}], ids=str
 )

@@ -59,6 +59,7 @@ def service(fits):
     return flyrun.load(fits["claims ~ age * C(region) + log(power) + I(age**2)"])
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("kind", ["mean", "response"])
 @pytest.mark.parametrize("text", FITS)
 def test_a_row_has_the_prediction_of_its_frame(fits, text, kind):
@@ -175,6 +176,7 @@ def test_a_row_takes_two_milliseconds_at_most(fits, text, given):
     assert milliseconds(lambda: flyrun.load(fits[text]).predict(row), 10) > _LIMIT_MS
 
 
+@pytest.mark.thorough
 def test_eight_threads_get_the_answers_of_one(fits):
     for text in FITS:
         rows = [ROW | {"age": age} for age in np.linspace(20.0, 75.0, 40)]

@@ -235,7 +235,7 @@ def test_a_curve_and_its_band_are_those_of_quadrature() -> None:
     assert (told["sd"] / sd).mean() == pytest.approx(1.0, abs=0.02)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("model", smooth_reference.MODELS)
 def test_curves_are_those_of_nuts(model: str) -> None:

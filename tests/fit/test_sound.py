@@ -34,7 +34,7 @@ def made(name="gaussian", n=200):
     )
 
 
-@pytest.mark.thorough(but="binomial")
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", names())
 def test_draws_of_a_posterior_pass(name):
     posterior = made(name)

@@ -105,7 +105,7 @@ def test_the_prior_of_correlations_is_lkj(q: int) -> None:
         assert value[c] == pytest.approx(right, abs=1e-6)
 
 
-@pytest.mark.thorough(but=("gaussian", "ordinal", "negative_binomial"))
+@pytest.mark.thorough(but=("gaussian", "ordinal"))
 @pytest.mark.parametrize("name", FAMILIES)
 def test_slopes_agree_with_differences(name: str) -> None:
     for shape in SHAPES:

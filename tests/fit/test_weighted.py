@@ -389,7 +389,7 @@ LONG = {name for name in names() if name.startswith("hurdle")} | {
 }
 
 
-@pytest.mark.thorough(but=("gaussian", "logistic"))
+@pytest.mark.thorough(but="logistic")
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in names()]
 )

@@ -106,6 +106,7 @@ def test_what_a_column_does_not_hold_is_refused(text, fault):
         row_filter.read(text).mask(table(), "t")
 
 
+@pytest.mark.thorough
 def test_one_file_is_fitted_as_its_rows_alone(capsys):
     frame = table()
     frame.to_csv("t.csv", index=False)

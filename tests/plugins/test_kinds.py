@@ -172,7 +172,7 @@ def test_a_bound_a_metric_and_an_experiment_come_from_a_package(copy, site):
     assert "near " in copy.flyrun(site, "list", "experiments").stdout
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [

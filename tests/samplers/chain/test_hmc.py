@@ -61,6 +61,7 @@ def test_so_is_one_that_is_not_a_number_on_the_way():
         update.methods[hmc.Hmc](_kernel(0.3, 3), np.random.default_rng(1), target, np.zeros(2))
 
 
+@pytest.mark.thorough
 def test_a_trajectory_that_overflows_is_refused():
     # every kick multiplies by some 10⁴: two hundred of them leave the numbers there are
     target, first = full_target(PROBLEM, True), [0.1, 0.2]

@@ -46,6 +46,7 @@ def test_a_test_that_is_never_sure_gives_the_bits_of_metropolis_hastings():
     np.testing.assert_array_equal(draws.bright, N)
 
 
+@pytest.mark.thorough(but="0.05")
 @pytest.mark.parametrize(("epsilon", "once"), [(0.5, True), (0.05, False)])
 def test_queries_are_the_data_read_that_were_not_known(epsilon, once):
     target, kernel = _target(), _kernel(austerity(N, BATCH, epsilon), step=0.2)

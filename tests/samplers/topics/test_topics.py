@@ -151,6 +151,7 @@ def test_a_filter_estimates_the_evidence_without_bias(moves):
     assert sorted(state["seen"][:-1]) == list(range(6))
 
 
+@pytest.mark.thorough
 def test_rejuvenated_particles_follow_the_posterior():
     """How often two tokens of a word share their topic, of 600 particles."""
     problem = tiny()
