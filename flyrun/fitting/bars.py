@@ -115,7 +115,7 @@ def read(texts: Iterable[str]) -> list[Bar | Smooth]:
         left, _, _ = masked(text).partition("~")
         of = text[: len(left)].strip(" `") if len(left) < len(text) else ""
         found = split(text if of else f"~ {text}")[1]
-        bars += [replace(bar, of=of) if isinstance(bar, Bar) else bar for bar in found]
+        bars += [replace(bar, of=of) for bar in found]
     return bars
 
 

@@ -92,19 +92,14 @@ def merged(text: str, table: dict[str, Any]) -> tuple[str, dict[str, Any], tuple
     return written.target, table | written.options | {"written": ("target", *written.options)}, tuple(groups)
 
 
-def parameters(texts: Sequence[str], target: str) -> tuple[Formulas, tuple[Bar, ...]]:
-    """Formulas beside that of the target, and all their groups. Raises ConfigError in one line."""
+def parameters(texts: Sequence[str], target: str) -> tuple[Formulas, tuple[Bar | Smooth, ...]]:
+    """Formulas beside that of the target, all their groups and smooths. Raises ConfigError in one line."""
     given: Formulas = {}
-    groups = list[Bar]()
+    groups = list[Bar | Smooth]()
     for text in texts:
         rest, terms = bars.split(text)
         name, options = split(rest)
-        if smooth := next((term for term in terms if isinstance(term, Smooth)), None):
-            raise ConfigError(
-                f"formula {text!r}: smooths are fitted in the formula of {target} alone; write "
-                f"{smooth.instead} in place of {smooth}"
-            )
-        groups += [replace(term, of=name) for term in terms if isinstance(term, Bar)]
+        groups += [replace(term, of=name) for term in terms]
         if name == target or name in given:
             raise ConfigError(f"formula {text!r}: is a second one for {name}; keep one")
         if {"log_target", *ROLES} & options.keys() - {"offset", "exposure"}:

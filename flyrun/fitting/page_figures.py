@@ -151,7 +151,7 @@ def smooths(fit: dict[str, Any], title: str) -> Any:
             axis.plot(curve["value"], curve["mean"], color=PALETTE[k], linewidth=1.4, label=curve["at"])
         axis.axhline(0.0, color=INK, linewidth=0.7)
         axis.set_xlabel(curves[0]["column"], parse_math=False)
-        axis.set_ylabel(UNITS[fit["link"]])
+        axis.set_ylabel(curves[0].get("unit", UNITS[fit["link"]]))
         axis.set_title(f"{name}, {curves[0]['freedom']:.1f} degrees of freedom", parse_math=False, fontsize=9)
         if len(curves) > 1:
             axis.legend(loc="best", fontsize=8)

@@ -311,7 +311,7 @@ def _predictor(fit: Fitted, rows: Rows) -> np.ndarray:
     for offset in _offsets(fit.layout, rows):
         eta = eta + (offset[:, None] if eta.ndim == 3 else offset)
     for effects in fit.effects:
-        if not (isinstance(effects, Effects) and effects.bar.of):
+        if not effects.bar.of:
             eta = eta + effects.added(rows)
     return eta
 
@@ -330,7 +330,7 @@ def _others(fit: Fitted, rows: Rows) -> list[np.ndarray]:
         name: fit.columns[name] @ design(rows, part).T + sum(_offsets(part, rows))
         for name, part in fit.layout.parameters.items()
     }
-    for effects in fit.factors:
+    for effects in fit.effects:
         if name := effects.bar.of:
             by_row[name] = by_row[name] + effects.added(rows)
     column = fit.layout.beside.get("precision_weights")

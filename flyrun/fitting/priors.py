@@ -29,6 +29,7 @@ _ITEM = rf"(?:(?:lower|upper)\s*=\s*)?{_NUMBER}"
 _TYPED = re.compile(
     rf"\s*(.+?)\s*:\s*([a-z_]+)\s*(?:\(\s*((?:{_ITEM}\s*,\s*)*(?:{_ITEM})?)\s*\))?\s*", re.IGNORECASE
 )
+_LONG = re.compile(r"(?<=[( ])\d+\.\d+(?:e[-+]?\d+)?(?=[,)])")  # within a prior's parentheses
 _MOST_NAMED = 12
 _WITHIN = "lower=A, upper=B or both, A below B"
 
@@ -192,7 +193,12 @@ def auxiliary(posterior: "Posterior", layout: Layout) -> list[dict[str, Any]]:
                 table.append(_row(term, column, its.mean, its.sd, its.sd * column.sd))
             else:
                 table.append({"term": term, "prior": str(its)})
-    return table + posterior.other_priors()
+    others = posterior.other_priors()
+    return table + [row | {"prior": _LONG.sub(_rounded, row["prior"])} for row in others]
+
+
+def _rounded(number: "re.Match[str]") -> str:
+    return f"{float(number[0]):.4g}"
 
 
 def _row(term: str, column: Column, mean: float, sd: float, per_sd: float) -> dict[str, Any]:

@@ -31,7 +31,8 @@ _PIECES = np.array([[1, 4, 1, 0], [-3, 0, 3, 0], [3, -6, 3, 0], [-1, 3, -3, 1]])
 @dataclass(frozen=True)
 class Smooth:
     """A curve of one column, or a surface of two. k: splines a column; by: a category of whose levels each
-    has a curve; coded: whether that stands within C(); linear: whether it is straight beyond the data.
+    has a curve; coded: whether that stands within C(); linear: whether it is straight beyond the data;
+    of: as of Bar.
     """
 
     names: tuple[str, ...]
@@ -41,13 +42,15 @@ class Smooth:
     linear: bool = False
     columns: tuple[str, ...] = ()  # further than a formula's: none, as of Bar
     slopes: tuple[str, ...] = ()
+    of: str = ""
 
     def __str__(self) -> str:
-        """As a formula has it."""
+        """As a formula has it, which is written where it is not the target's."""
         more = [f"k={self.k}"] if self.k != self.usual else []
         more += [f"by={self.by_name}"] if self.by else []
         more += ["extrapolation='linear'"] if self.linear else []
-        return f"{self.word}({', '.join([*map(quoted, self.names), *more])})"
+        text = f"{self.word}({', '.join([*map(quoted, self.names), *more])})"
+        return f"{quoted(self.of)} ~ {text}" if self.of else text
 
     @property
     def word(self) -> str:
@@ -87,12 +90,19 @@ class Smooth:
 
     def curves(self, levels: Sequence[str]) -> list[str]:
         """What people call the curves, one a level of by; levels: of by."""
+        return [self.named(name) for name in self._curves(levels)]
+
+    def _curves(self, levels: Sequence[str]) -> list[str]:
         return [f"{self.group}[{level}]" for level in levels] if self.by else [self.group]
+
+    def named(self, name: str) -> str:
+        """What people call a number of its formula."""
+        return f"{self.of}[{name}]" if self.of else name
 
     def sd_names(self, levels: Sequence[str]) -> list[str]:
         """Of all curves' sds, curve by curve."""
         along = [f" along {name}" for name in self.names] if len(self.names) > 1 else [""]
-        return [f"sd({curve}{each})" for curve in self.curves(levels) for each in along]
+        return [self.named(f"sd({curve}{each})") for curve in self._curves(levels) for each in along]
 
 
 def products(names: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -229,9 +229,7 @@ def write(answer: Answer) -> Path:
         "predictive": _predictive(answer),
         "explained": _explained(answer),
     }
-    beta = answer.even["beta"].reshape(-1, answer.even["beta"].shape[-1])
-    curves = [each.shown(beta, layout.names) for each in answer.groups if isinstance(each, Drawn)]
-    if smooths := [curve for shown in curves for curve in shown]:
+    if smooths := _curves(answer):
         fit["smooths"] = smooths
     if groups := _groups(answer):
         nodes = {"nodes": [posterior.nodes, posterior.steps]} if isinstance(posterior, OfTable) else {}
@@ -264,6 +262,20 @@ def write(answer: Answer) -> Path:
             (folder / SMOOTHS).unlink(missing_ok=True)
         files.write_json(folder / run_files.RUN, entry)
     return folder
+
+
+def _curves(answer: Answer) -> list[dict[str, Any]]:
+    """Smooth curves, as reports show them."""
+    layout, shown = answer.question.layout, list[dict[str, Any]]()
+    scale = {number.name: number.scale for number in answer.question.posterior.auxiliary}
+    for each in answer.groups:
+        if isinstance(each, Drawn):
+            of = each.bar.of
+            beta, part = answer.even[of or "beta"], layout.parameters.get(of, layout)
+            unit = {"unit": f"{scale[of]} {of}".strip()} if of else {}
+            curves = each.shown(beta.reshape(-1, beta.shape[-1]), part.names)
+            shown += [curve | unit for curve in curves]
+    return shown
 
 
 def _of_smooths(curves: list[dict[str, Any]]) -> str:

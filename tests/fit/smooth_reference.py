@@ -40,13 +40,13 @@ PRIORS = {
 SHAPE = "lognormal(2, 4)"
 
 
-def curves(x: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What effects add to rows, (N, q), and at other places."""
+def curves(x: np.ndarray, at: np.ndarray, k: int = K) -> tuple[np.ndarray, np.ndarray]:
+    """What effects of a curve of k splines add to rows, (N, q), and at other places."""
     low, high = x.min(), x.max()
-    step, penalty = (high - low) / (K - 3), np.diff(np.eye(K), 2, axis=0)
+    step, penalty = (high - low) / (k - 3), np.diff(np.eye(k), 2, axis=0)
 
     def splines(values: np.ndarray) -> np.ndarray:
-        return BSpline.design_matrix(values, low + step * np.arange(-3, K + 1), 3, extrapolate=True).toarray()
+        return BSpline.design_matrix(values, low + step * np.arange(-3, k + 1), 3, extrapolate=True).toarray()
 
     def line(values: np.ndarray) -> np.ndarray:
         return np.column_stack([np.ones(len(values)), values])

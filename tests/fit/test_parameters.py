@@ -214,7 +214,7 @@ def test_an_offset_is_on_the_scale_of_the_parameter():
         ),
         (["share ~ x", "phi ~ x"], "student_t", "are sigma and nu, or choose model='beta' or tweedie for it"),
         (["y ~ x", "phi ~ x"], "student_t", "are sigma and nu$"),  # no model that has it takes numbers
-        (["y ~ x", "sigma ~ s(x)"], "gaussian", r"write bs\(x, df=\d+\) in place of s\(x\)"),
+        (["y ~ 1", "sigma ~ s(g)"], "gaussian", r"sigma ~ s\(g\): g is a category"),
         (["y ~ x", "sigma ~ x", "sigma ~ 1"], "gaussian", "second one for sigma"),
         (["y ~ x", "log(sigma) ~ x"], "gaussian", "write sigma ~"),
         (["y ~ x", "sigma ~ C(x)"], "gaussian", r"write C\(x\) in both"),

@@ -21,6 +21,7 @@ from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 from flyrun.fitting.smooths import Basis, Smooth
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
 from tests.fit import reference, smooth_reference
+from tests.fit.test_parameters_with_groups import walkers
 from tests.fit.test_terms import break_the_map, chains, differences
 
 SMOOTHS = {
@@ -248,6 +249,45 @@ def test_curves_are_those_of_nuts(model: str) -> None:
     eta = predict._predictor(fitted, predict.checked_rows(fitted, rows))
     assert (np.abs(eta.mean(axis=0) - right["mean"]) < 0.1 * np.array(right["sd"])).all()
     assert (np.abs(eta.std(axis=0) / right["sd"] - 1.0) < 0.05).all()
+
+
+def noisy(n: int = 80) -> pd.DataFrame:
+    rng = np.random.default_rng(4)
+    x = rng.uniform(0.0, 10.0, n)
+    return pd.DataFrame({"x": x, "y": 3.0 + np.exp(-0.5 + np.sin(x)) * rng.normal(size=n)})
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("no_figures")
+def test_a_curve_of_another_parameter_is_that_of_other_chains() -> None:
+    frame, at = noisy(), np.linspace(0.5, 9.5, 10)
+    x, y = frame["x"].to_numpy(), frame["y"].to_numpy()
+    own, other = smooth_reference.curves(x, at, 6)
+    (line, there), standard = ((v - x.mean()) / x.std() for v in (x, at)), (y - y.mean()) / y.std()
+
+    def log_sigma(p: np.ndarray, line: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return p[:, [1]] + p[:, [2]] * line + np.exp(p[:, [3]]) * (p[:, 4:] @ columns.T)
+
+    @np.errstate(over="ignore")
+    def log_p(p: np.ndarray) -> np.ndarray:  # intercept, two of log sigma, log sd and four effects
+        level = -0.5 * (p[:, 0] / 10.0) ** 2 + p[:, 1] - np.exp(p[:, 1]) - 0.5 * (p[:, 2:3] ** 2).sum(axis=1)
+        level += p[:, 3] - 2.0 * np.log1p(np.exp(2.0 * p[:, 3]) / 3.0) - 0.5 * (p[:, 4:] ** 2).sum(axis=1)
+        logs = log_sigma(p, line, own)
+        return level - (logs + 0.5 * ((standard - p[:, [0]]) * np.exp(-logs)) ** 2).sum(axis=1)
+
+    drawn = walkers(log_p, np.array([0.0, -0.3, *np.zeros(6)]), 2_500)
+    right = log_sigma(drawn, there, other) + np.log(y.std())
+
+    def away(**priors: dict[str, str]) -> float:
+        fit = flyrun.fit(frame, ["y ~ 1", "sigma ~ s(x, k=6)"], **priors)  # type: ignore[arg-type]
+        assert set(pd.read_csv(fit.folder / "smooths.csv")["smooth"]) == {"sigma[s(x)]"}
+        fitted = stored.fitted(fit.folder)
+        (values,) = predict._others(fitted, predict.checked_rows(fitted, pd.DataFrame({"x": at})))
+        moved = np.abs(values.mean(axis=0) - right.mean(axis=0)) / right.std(axis=0)
+        return float(max(moved.max(), np.abs(values.std(axis=0) / right.std(axis=0) - 1.0).max()))
+
+    assert away() < 0.13
+    assert away(priors={"sigma[sd(s(x))]": "half_t(3, 0, 0.05)"}) > 0.3  # the control: of another prior
 
 
 @pytest.mark.thorough

@@ -30,7 +30,7 @@ _FEWEST = 5  # different values that a smooth can be of
 class Curves:
     """Of a smooth, one a level of `by`. columns: of the smooth, and of by; levels: (L,) of by, or ("",);
     design: (N, q) each, what effects add to rows; directions: how effects make the curve; centres: (L, l),
-    the means of its lines' columns over rows.
+    the means of its lines' columns over rows; predictor, usual: as of Factor.
     """
 
     smooth: Smooth
@@ -39,6 +39,8 @@ class Curves:
     design: tuple[np.ndarray, ...]
     directions: tuple[Directions, ...]
     centres: np.ndarray
+    predictor: int = 0
+    usual: scales.Priors = scales.USUAL
 
     @property
     def bar(self) -> Smooth:
@@ -57,27 +59,31 @@ class Curves:
 
     def terms(self, rows: Rows, layout: Layout, typed: Mapping[str, Typed]) -> list[Term]:
         """A term a curve."""
-        each = len(self.smooth.names)
+        each, unit = len(self.smooth.names), 1.0 / self.unit(layout.target.sd)
         sds: list[Prior] = [
-            typed[name].prior.scaled(1.0 / layout.target.sd) if name in typed else scales.USUAL.sd
-            for name in self.names
+            typed[name].prior.scaled(unit) if name in typed else self.usual.sd for name in self.names
         ]
         return [
             Term(
                 np.zeros(len(design), np.int64), design, 1, False, tuple(sds[k * each : (k + 1) * each]),
-                shares=directions.shares,
+                shares=directions.shares, predictor=self.predictor,
             )
             for k, (design, directions) in enumerate(zip(self.design, self.directions, strict=True))
         ]  # fmt: skip
 
+    def unit(self, target_sd: float) -> float:
+        """As of Factor."""
+        return 1.0 if self.smooth.of else target_sd
+
     def numbers(self, h: list[np.ndarray], target_sd: float) -> dict[str, np.ndarray]:
         """Sds by name, (S,) each, of h (S, m) of each curve."""
-        values = [target_sd * np.exp(column) for each in h for column in each.T]
+        values = [self.unit(target_sd) * np.exp(column) for each in h for column in each.T]
         return dict(zip(self.names, values, strict=True))
 
     def priors(self, terms: list[Term], target_sd: float) -> list[dict[str, str]]:
         """Theirs, a row each."""
-        priors = [str(prior.scaled(target_sd)) for term in terms for prior in term.sds]
+        unit = self.unit(target_sd)
+        priors = [str(prior.scaled(unit)) for term in terms for prior in term.sds]
         return [{"term": name, "prior": prior} for name, prior in zip(self.names, priors, strict=True)]
 
     @property
@@ -91,7 +97,7 @@ class Curves:
     ) -> Drawn:
         """What is kept of effects (S, q) of each curve. freedom: effective degrees of freedom of each."""
         values = [
-            target_sd * effects @ directions.matrix.T
+            self.unit(target_sd) * effects @ directions.matrix.T
             for effects, directions in zip(sampled, self.directions, strict=True)
         ]
         degrees = np.array(freedom) + self.centres.shape[1]

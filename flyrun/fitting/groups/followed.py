@@ -283,10 +283,12 @@ class Terms(Posterior):
         return sparse.linalg.splu(bent.tocsc())
 
     def freedom(self, psi: np.ndarray, u: np.ndarray, places: Sequence[int]) -> list[float]:
-        """Effective degrees of freedom of some terms' effects at psi (size,), with β, and u (E,)."""
+        """Effective degrees of freedom of some terms' effects, all of one predictor, at psi (size,), with β,
+        and u (E,)."""
         n, precisions = self.n_led, self._distributions(psi)[1]
-        beta, aux, whole = psi[:n], psi[n : self.known], self._wholes[0]
-        curvature, prior = self._expanded(beta, aux, u)[1][0], self._prior(beta)[1]
+        beta, aux, of = psi[:n], psi[n : self.known], self.terms[places[0]].predictor
+        whole, prior = self._wholes[of], self._prior(beta)[1]
+        curvature = self._expanded(beta, aux, u)[1][of]
         solver, degrees = self._solver(whole, curvature, prior, precisions), list[float]()
         for k in places:
             at = np.arange(n + self.effects[k].start, n + self.effects[k].stop)

@@ -157,7 +157,7 @@ def posterior_of(
     Raises ConfigError for what is not fitted.
     """
     factors = [
-        _curves(table, dataset, layout, bar)
+        _curves(table, dataset, layout, bar, posterior)
         if isinstance(bar, Smooth)
         else _factor(table, layout, bar, posterior)
         for bar in bars
@@ -219,11 +219,12 @@ def of_factors(
 
 def terms(bars: Sequence[Bar | Smooth], layout: Layout) -> list[str]:
     """What people call the numbers of effects' distribution."""
-    levels = {column.name: column.levels or [] for column in layout.sources}
     names = list[str]()
     for bar in bars:
         if isinstance(bar, Smooth):
-            names += bar.sd_names(levels.get(str(bar.by), []))
+            sources = layout.parameters.get(bar.of, layout).sources
+            by = next((column for column in sources if column.name == bar.by), None)
+            names += bar.sd_names((by and by.levels) or [])
         else:
             names += stored_effects.sd_names(bar)
     return names
@@ -324,16 +325,23 @@ def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout, posterior: Posterio
         raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
     part, columns = layout.parameters.get(bar.of, layout), stored_effects.columns_of(bar, layout)
     places = tuple(part.names.index(column.name) for column in columns)
-    its = Factor(bar, tuple(map(str, levels)), tuple(columns), code, np.bincount(code), places)
+    names, of = tuple(map(str, levels)), _explained(bar, posterior)
+    return Factor(bar, names, tuple(columns), code, np.bincount(code), places, *of)
+
+
+def _explained(bar: Bar | Smooth, posterior: Posterior) -> tuple[int, scales.Priors]:
+    """The place of what a term explains among predictors, and the usual priors of its sds."""
     if not bar.of:
-        return its
+        return 0, scales.USUAL
     place = [number.name for number in posterior.auxiliary].index(bar.of)
     usual = scales.OF_LOG if posterior.auxiliary[place].scale == "log" else scales.USUAL
-    return its._replace(predictor=posterior.linear + place, usual=usual)
+    return posterior.linear + place, usual
 
 
-def _curves(options: Table, dataset: Dataset, layout: Layout, smooth: Smooth) -> Curves:
-    return curves.of_table(smooth, layout, _read(options, layout), dataset.weights)
+def _curves(options: Table, dataset: Dataset, layout: Layout, smooth: Smooth, posterior: Posterior) -> Curves:
+    its = curves.of_table(smooth, layout, _read(options, layout), dataset.weights)
+    predictor, usual = _explained(smooth, posterior)
+    return replace(its, predictor=predictor, usual=usual)
 
 
 def _used(layout: Layout) -> list[str]:

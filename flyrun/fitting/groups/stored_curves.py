@@ -127,7 +127,7 @@ def lines_of(values: np.ndarray) -> np.ndarray:
 
 def columns_of(smooth: Smooth, layout: Layout) -> tuple[tuple[Column, ...], Column | None]:
     """The columns of a smooth, and that of by. Raises ConfigError for those of another kind."""
-    by_name = {column.name: column for column in layout.sources}
+    by_name = {column.name: column for column in layout.parameters.get(smooth.of, layout).sources}
     for name in smooth.names:
         if by_name[name].levels is not None:
             raise ConfigError(
