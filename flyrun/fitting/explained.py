@@ -7,6 +7,7 @@ import numpy as np
 
 from flyrun.fitting.coefficients import INTERVAL
 from flyrun.fitting.groups.grouped_table import OfTable
+from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.fitting.groups.terms_table import OfTerms
 from flyrun.fitting.predict import means_at, responses_at
@@ -26,14 +27,14 @@ def of(
     posterior: OfTable | OfTerms,
     layout: Layout,
     draws: dict[str, np.ndarray],
-    effects: tuple[Effects, ...],
+    effects: tuple[Effects | Drawn, ...],
 ) -> list[dict[str, Any]]:
     """A row each: "share(g)" of each factor and "share(columns)", "icc(g)", and "R2", of draws (C, T, ...).
 
-    share: of the linear predictor's variance over rows, where groups are as any. icc: of the variance that
-    columns leave, noise with it: the correlation of two rows of a group; of normal noise on the target's
-    scale, of two classes on that of the latent number. R2: of the expected target's variance over rows to
-    that and the noise's.
+    share: of the linear predictor's variance over rows, where groups are as any; that of columns holds their
+    curves. icc: of the variance that columns leave, noise with it: the correlation of two rows of a group; of
+    normal noise on the target's scale, of two classes on that of the latent number. R2: of the expected
+    target's variance over rows to that and the noise's.
     """
     seen = Seen.of(dataset, posterior, layout, draws, effects, _DRAWS)
     plain = seen.columns.var(axis=1)

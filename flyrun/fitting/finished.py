@@ -12,7 +12,6 @@ from flyrun.fitting.groups.terms_table import Factor, OfTerms
 from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import table_files
-from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.schema import build, listing
 from flyrun.tables import loader
@@ -54,11 +53,6 @@ def read(folder: Path, drawn: bool = False, by: str | None = None, **table: Any)
     about = stored.about(folder)
     settings, config = about["settings"], _table(folder, table)
     groups = tuple(bars.read(settings.get("groups", ())))
-    if smooth := next((term for term in groups if isinstance(term, Smooth)), None):
-        raise ConfigError(
-            f"{folder}: was fitted with {smooth}, and rows are not left out of fits with smooths; fit "
-            f"{smooth.instead} in its place to compare"
-        )
     parts = [":".join(bar.columns[: k + 1]) for bar in groups for k in range(len(bar.columns))]
     further = () if by is None or by in parts else (bars.Bar(tuple(by.split(":"))),)
     layout = Layout.from_dict(about["layout"])
@@ -145,7 +139,7 @@ def _draws(
 
 def _with_effects(folder: Path, posterior: OfTerms, layout: Layout) -> np.ndarray:
     """Draws with effects of groups, (S, P + E); of factors that the fit has not, 0."""
-    effects = stored.fitted(folder).factors
+    effects: tuple[Any, ...] = stored.fitted(folder).effects
     absent = [factor for factor in posterior.factors[len(effects) :] if isinstance(factor, Factor)]
     none = tuple(stored_effects.sd_names(factor.bar)[0] for factor in absent)
     x, _ = _draws(folder, posterior, layout, weighted=False, none=none)

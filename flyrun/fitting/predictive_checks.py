@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.fitting import predict
+from flyrun.fitting.groups.curves import Curves
+from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.tables.dataset import Dataset
@@ -26,7 +28,7 @@ _TAIL = 0.005  # of the targets that the distribution leaves out, at each end
 class Seen(NamedTuple):
     """Some of a fit's rows (n,), and what some of its draws say of them.
 
-    columns: the linear predictor without groups and offset, (S, n, ...); p: predictors, as of
+    columns: the linear predictor of columns and their curves, (S, n, ...); p: predictors, as of
     predict.means_at; numbers: draws of others, (S,) by name, of a fit with groups.
     """
 
@@ -44,7 +46,7 @@ class Seen(NamedTuple):
         posterior: Posterior,
         layout: Layout,
         draws: dict[str, np.ndarray],
-        effects: tuple[Effects, ...],
+        effects: tuple[Effects | Drawn, ...],
         count: int,
         rng: np.random.Generator | None = None,
     ) -> "Seen":
@@ -70,6 +72,14 @@ class Seen(NamedTuple):
             if its is not None and (part := layout.parameters.get(number.name)) is not None:
                 of_it = raw[number.name] = _raw(its.features, part, rows, 1.0)
                 by_row[number.name] = fitted.columns[number.name] @ of_it.T + its.take(rows).offset
+        curves = [its for its in getattr(posterior, "factors", ()) if isinstance(its, Curves)]
+        drawn = [its for its in fitted.effects if isinstance(its, Drawn)]
+        for curve, values in zip(curves, drawn, strict=True):
+            added = curve.added(values, rows, layout.target.sd)
+            if name := values.bar.of:
+                by_row[name] = by_row[name] + added
+            else:
+                columns, eta = columns + added, eta + added
         seen = Seen(fitted, rows, features, columns, [eta], trials, numbers)
         for each, code in zip(fitted.factors, posterior.codes() if effects else (), strict=True):
             levels = [each.levels[k] for k in code[rows]]
@@ -93,11 +103,11 @@ def of(
     posterior: Posterior,
     layout: Layout,
     draws: dict[str, np.ndarray],
-    effects: tuple[Effects, ...] = (),
+    effects: tuple[Effects | Drawn, ...] = (),
 ) -> dict[str, Any]:
     """Calibration and distribution, as plain values, of draws of even weight by name, (C, T, ...).
 
-    effects: of groups.
+    effects: of groups and smooths.
 
     calibration: by class (of two the second alone, of numbers ""), bins of rows alike in what is predicted:
     means predicted and observed, and the 90 % interval of observed ones of new rows, (B,) each.

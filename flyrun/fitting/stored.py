@@ -295,9 +295,9 @@ def _predictive(answer: Answer) -> dict[str, Any]:
     from flyrun.fitting import predictive_checks  # late: as above
 
     of = answer.question
-    if of.dataset is None or of.dataset.unseen or len(_groups(answer)) < len(answer.groups):
+    if of.dataset is None or of.dataset.unseen:
         return {}
-    return predictive_checks.of(of.dataset, of.posterior, of.layout, answer.even, _groups(answer))
+    return predictive_checks.of(of.dataset, of.posterior, of.layout, answer.even, answer.groups)
 
 
 def _groups(answer: Answer) -> tuple[Effects, ...]:
@@ -314,9 +314,7 @@ def _explained(answer: Answer) -> list[dict[str, Any]]:
     of = answer.question
     if of.dataset is None or of.dataset.unseen or not isinstance(of.posterior, OfTable | OfTerms):
         return []
-    if len(_groups(answer)) < len(answer.groups):  # of smooths
-        return []
-    return explained.of(of.dataset, of.posterior, of.layout, answer.even, _groups(answer))
+    return explained.of(of.dataset, of.posterior, of.layout, answer.even, answer.groups)
 
 
 def _write_draws(

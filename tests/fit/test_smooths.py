@@ -2,21 +2,23 @@
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.interpolate import BSpline
-from scipy.stats import kstest
+from scipy.stats import kstest, norm
 from scipy.stats import t as student
 
 import flyrun
 from flyrun.families.family import family
 from flyrun.families.prior_densities import HalfT, Normal
-from flyrun.fitting import bars, predict, smooths, stored
+from flyrun.fitting import bars, finished, predict, smooths, stored
 from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
+from flyrun.fitting.predictive_checks import Seen
 from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 from flyrun.fitting.smooths import Basis, Smooth
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
@@ -288,6 +290,45 @@ def test_a_curve_of_another_parameter_is_that_of_other_chains() -> None:
 
     assert away() < 0.13
     assert away(priors={"sigma[sd(s(x))]": "half_t(3, 0, 0.05)"}) > 0.3  # the control: of another prior
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("no_figures")
+def test_a_row_left_out_is_as_a_fit_without_it() -> None:
+    formulas = ["y ~ s(x, k=6) + (1 | g)", "sigma ~ s(x, k=5)"]
+    frame = noisy().assign(g=lambda frame: frame.index % 4)
+    frame["y"] += np.sin(frame["x"]) + 0.5 * (frame["g"] - 1.5)
+    fit = flyrun.fit(frame, formulas)
+    each = fit.loo().each
+    unlike = np.argsort(np.abs(frame["x"] - 5.0).to_numpy())[:2]  # no ends, where curves would be others
+    for row in map(int, unlike):
+        without = flyrun.fit(frame.drop(index=row), formulas)
+        less = stored.fitted(without.folder)
+        rows = predict.checked_rows(less, frame.iloc[[row]])
+        mean, log_sigma = predict._predictor(less, rows)[:, 0], predict._others(less, rows)[0][:, 0]
+        right = norm(mean, np.exp(log_sigma)).logpdf(frame["y"][row])
+        assert each[row] == pytest.approx(np.log(np.exp(right).mean()), abs=0.06)
+    # the control: what the whole fit says of these rows is more, as it has seen them
+    whole = stored.fitted(fit.folder)
+    rows = predict.checked_rows(whole, frame)
+    seen = norm(predict._predictor(whole, rows), np.exp(predict._others(whole, rows)[0])).logpdf(frame["y"])
+    assert (np.log(np.exp(seen).mean(axis=0)) - each).sum() > 2.0
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("no_figures")
+def test_a_fit_says_of_its_rows_what_its_predictions_do(tmp_path: Path) -> None:
+    frame = noisy().assign(g=lambda frame: frame.index % 4)
+    frame["y"] += np.sin(frame["x"])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    fit = flyrun.fit(tmp_path / "t.csv", ["y ~ s(x, k=6) + (1 | g)", "sigma ~ s(x, k=5)"])
+    of = finished.read(fit.folder)
+    draws = {name: fit.posterior["posterior"][name].to_numpy() for name in ("beta", "sigma", "sd(g)")}
+    seen = Seen.of(of.dataset, of.posterior, of.layout, draws, stored.fitted(fit.folder).effects, 10_000)
+    whole = stored.fitted(fit.folder)
+    rows = predict.checked_rows(whole, frame)
+    assert_allclose(seen.p[0], predict._predictor(whole, rows), atol=1e-5)
+    assert_allclose(seen.p[1], predict._others(whole, rows)[0], atol=1e-5)
 
 
 @pytest.mark.thorough

@@ -80,6 +80,22 @@ class Curves:
         values = [self.unit(target_sd) * np.exp(column) for each in h for column in each.T]
         return dict(zip(self.names, values, strict=True))
 
+    def h_of(self, stored: Mapping[str, np.ndarray], target_sd: float) -> list[np.ndarray]:
+        """h (S, m) of each curve by what `numbers` tells."""
+        logs = np.log(np.stack([stored[name] for name in self.names], axis=1) / self.unit(target_sd))
+        return np.split(logs, len(self.design), axis=1)
+
+    def sampled(self, drawn: Drawn, target_sd: float) -> list[np.ndarray]:
+        """Effects (S, q) of each curve by what is kept of them."""
+        pairs = zip(drawn.values, self.directions, strict=True)
+        return [its @ np.linalg.pinv(how.matrix).T / self.unit(target_sd) for its, how in pairs]
+
+    def added(self, drawn: Drawn, which: np.ndarray, target_sd: float) -> np.ndarray:
+        """What it adds to the predictor of rows (m,), (S, m), in the target's units."""
+        pairs = zip(self.sampled(drawn, target_sd), self.design, strict=True)
+        total: np.ndarray = sum(effects @ columns[which].T for effects, columns in pairs)
+        return self.unit(target_sd) * total
+
     def priors(self, terms: list[Term], target_sd: float) -> list[dict[str, str]]:
         """Theirs, a row each."""
         unit = self.unit(target_sd)

@@ -2,9 +2,10 @@
 
 1/p(y_i | θ) has heavy tails where few rows tell an effect. Draws are averaged over before weights are
 smoothed: of a row along a line of its levels' effects, in the direction in which the row moves them, given
-all else. Where the likelihood is normal that integrates over all of these. Of a group its effects are drawn
-again from a normal density g near theirs given all else, which makes L = ∏ p(y_k | θ) of them g's mean of
-L·N(u)/g(u), and 1/L the draws' mean of g(u)/(N(u)·L).
+all else. Where the likelihood is normal that integrates over all of these. A curve, of which a row tells
+little, stays as it was drawn. Of a group its effects are drawn again from a normal density g near theirs
+given all else, which makes L = ∏ p(y_k | θ) of them g's mean of L·N(u)/g(u), and 1/L the draws' mean of
+g(u)/(N(u)·L).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.fitting.groups import level_map
 from flyrun.fitting.groups.followed import Terms
 from flyrun.fitting.rows_posterior import Rows, as_column
 from flyrun.ground.errors import ConfigError
@@ -53,7 +53,7 @@ def log_density(posterior: Terms, which: np.ndarray, x: np.ndarray) -> np.ndarra
     log_p = np.empty((len(which), len(x)))
     for k, i in enumerate(which):
         levels = [np.flatnonzero(term.code == term.code[i]) for term in posterior.terms]
-        moves = [term.predictor == 0 and len(some) <= _MOST_ROWS
+        moves = [term.predictor == 0 and term.levels > 1 and len(some) <= _MOST_ROWS
                  for term, some in zip(posterior.terms, levels, strict=True)]  # fmt: skip
         inside = [[int(term.code[i])] if so else [] for term, so in zip(posterior.terms, moves, strict=True)]
         rows = np.unique(np.concatenate([[i], *(some for some, so in zip(levels, moves, strict=True) if so)]))
@@ -74,7 +74,7 @@ def log_density(posterior: Terms, which: np.ndarray, x: np.ndarray) -> np.ndarra
 
 def evaluations(posterior: Terms) -> int:
     """Of densities for a row and draw by `log_density`, on average and about."""
-    sizes = (np.bincount(term.code) for term in posterior.terms)
+    sizes = (np.bincount(term.code) for term in posterior.terms if term.levels > 1)
     rows = sum(int((size[size <= _MOST_ROWS] ** 2).sum()) for size in sizes) // len(posterior.rows)
     return (1 + rows) * 2 * len(_NODES)
 
@@ -112,7 +112,7 @@ def _block(posterior: Terms, rows: np.ndarray, inside: Sequence[Sequence[int]], 
     for term, levels, scale, place in zip(
         posterior.terms, inside, posterior.scales, posterior.effects, strict=True
     ):
-        t = level_map.triangle(x[:, scale].T, term.effects).t.transpose(2, 0, 1)  # (S, q, q)
+        t = term.triangle(x[:, scale].T).t.transpose(2, 0, 1)  # (S, q, q)
         moved = np.einsum("mi,sik->msk", term.columns[rows], t)
         for level in levels:
             first = posterior.size + place.start + level * term.effects

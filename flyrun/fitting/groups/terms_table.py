@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,6 +86,18 @@ class Factor(NamedTuple):
         t = level_map.triangle(h[0].T, len(self.bar.names)).t
         t = np.einsum("ij,jks->sik", self.own(target_sd), t)  # no triangle where intercepts moved
         return stored_effects.numbers(self.bar, t, self.columns)
+
+    def h_of(self, stored: dict[str, np.ndarray], target_sd: float) -> list[np.ndarray]:
+        """h (S, n) of its term by what `numbers` tells."""
+        t = np.linalg.solve(self.own(target_sd), stored_effects.triangle(self.bar, stored))
+        lower = np.linalg.qr(t.transpose(0, 2, 1))[1].transpose(0, 2, 1)
+        lower = lower * np.where(np.einsum("sii->si", lower) < 0.0, -1.0, 1.0)[:, None]
+        return [level_map.of_triangle(lower, self.bar.correlated)]
+
+    def sampled(self, effects: stored_effects.Effects, target_sd: float) -> list[np.ndarray]:
+        """Effects of its term, (S, J·q), by what is kept of them."""
+        back = np.linalg.inv(self.own(target_sd))
+        return [np.einsum("ij,gsj->sgi", back, effects.values).reshape(len(effects.draws), -1)]
 
     def priors(self, terms: Sequence[Term], target_sd: float) -> list[dict[str, str]]:
         """Theirs, a row each."""
@@ -176,19 +188,17 @@ class OfTerms(TermsPosterior):
     def h_of(self, stored: dict[str, np.ndarray]) -> np.ndarray:
         """h (S, m) of all terms by what `others` tells, (S,) each by name."""
         parts = [np.empty((0, 0))] * len(self.terms)
-        for factor, place in self.grouped:
-            t = np.linalg.solve(factor.own(self.target_sd), stored_effects.triangle(factor.bar, stored))
-            lower = np.linalg.qr(t.transpose(0, 2, 1))[1].transpose(0, 2, 1)
-            lower = lower * np.where(np.einsum("sii->si", lower) < 0.0, -1.0, 1.0)[:, None]
-            parts[place] = level_map.of_triangle(lower, self.terms[place].correlated)
+        for factor, places in zip(self.factors, self.order, strict=True):
+            for place, part in zip(places, factor.h_of(stored, self.target_sd), strict=True):
+                parts[place] = part
         return np.concatenate(parts, axis=1)
 
-    def sampled(self, effects: Sequence[stored_effects.Effects]) -> np.ndarray:
-        """Effects as they were sampled, (S, E), of those of each factor per unit of columns."""
+    def sampled(self, effects: Sequence[Any]) -> np.ndarray:
+        """Effects as they were sampled, (S, E), of what is kept of each factor's."""
         u = np.empty((len(effects[0].draws), self.n_effects))
-        for (factor, place), its in zip(self.grouped, effects, strict=True):
-            back = np.linalg.inv(factor.own(self.target_sd))
-            u[:, self.effects[place]] = np.einsum("ij,gsj->sgi", back, its.values).reshape(len(u), -1)
+        for factor, places, its in zip(self.factors, self.order, effects, strict=True):
+            for place, part in zip(places, factor.sampled(its, self.target_sd), strict=True):
+                u[:, self.effects[place]] = part
         return u
 
 
