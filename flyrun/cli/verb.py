@@ -45,6 +45,7 @@ class Verb(argparse.ArgumentParser):
         self.actions: dict[str, Verb] = {}
         self.help_of_settings, self.too_many = "", too_many
         self.options: dict[str, argparse.Action] = {}
+        self._refused: dict[str, argparse.Action] = {}
         self.positionals: list[argparse.Action] = []
         self._offers: dict[str, Callable[[list[str]], Iterable[str]]] = {}
 
@@ -70,6 +71,10 @@ class Verb(argparse.ArgumentParser):
         if choices or offers:
             self._offers[action.dest] = offers or (lambda _: choices)
         return action
+
+    def refuses(self, flag: str, refusal: Callable[[str], NoReturn]) -> None:
+        """Declare an option that neither help nor Tab shows, and whose value is given to `refusal`."""
+        self._refused[flag] = self.add_argument(flag, type=refusal)
 
     def takes_run(self, *names: str, **settings: Any) -> None:
         """Declare a run that is stored; Tab offers those of the usual folder."""
@@ -146,7 +151,7 @@ class Verb(argparse.ArgumentParser):
             name, equals, value = word.partition("=")
             is_long = name.startswith("--") or (equals and not name.startswith("-"))
             flag = f"--{name.removeprefix('--').replace('_', '-')}" if is_long else name
-            action = self.options.get(flag)
+            action = self.options.get(flag) or self._refused.get(flag)
             if action is None:
                 (settings if self.settings(word) else dashed).append(word)
                 continue

@@ -14,7 +14,7 @@ from flyrun.fitting import predict, priors, ratios, stored
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged, parameters
 from flyrun.fitting.predict import Fitted
-from flyrun.fitting.request import KEYS, LISTS, Budget, Clock, Request
+from flyrun.fitting.request import KEYS, LISTS, Budget, Clock, Request, refuse_sampling_weights
 from flyrun.fitting.smooths import Smooth
 from flyrun.ground import netcdf
 from flyrun.ground.errors import ConfigError, FlyrunError
@@ -38,6 +38,7 @@ _FURTHER = (
     "new_groups",
     "kind",
     "draws",
+    "sampling_weights",
 )  # arguments beside KEYS
 _SETTINGS = 8  # of predictions whose draws are kept at hand
 
@@ -423,6 +424,9 @@ def _named(data: object) -> Iterator[str]:
 
 def _settings(table: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a table as a request has them. TypeError for a name that is no option."""
+    if "sampling_weights" in table:
+        with _named_here():
+            refuse_sampling_weights(str(table["sampling_weights"]))
     known = {*ROLES, *LISTS, "order", "missing", "decimal", "encoding", "rows", "where"}
     if unknown := sorted(set(table) - known):
         raise TypeError(f"fit: unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}")

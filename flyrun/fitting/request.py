@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from glob import has_magic
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from flyrun.families.options import FOR_EVENTS, for_tables
 from flyrun.fitting.bars import Bar
@@ -152,6 +152,20 @@ class Request:
                 text = self.typed[f"dataset.{key}"].text
                 raise ConfigError(f"fit: {option} and {text} disagree; keep one of them")
         return TypedTable(**{**values, **given, "keys": tuple(key for key in values if key not in given)})
+
+
+def refuse_sampling_weights(column: str) -> NoReturn:
+    """Raise ConfigError for case weights of a sample, which undo how it was drawn.
+
+    A likelihood raised to them is none of the rows: its posterior has the sds of other rows, which no
+    certificate of draws sees (Williams and Savitsky 2021, International Statistical Review 89, 72-107).
+    """
+    raise ConfigError(
+        f"--sampling-weights {quoted(column)}: is not offered, because weights that undo how a sample was "
+        "drawn are no part of a likelihood, and sds under them are wrong; name what the draw depended on, as "
+        f"strata, among the columns that explain the target; --weights {quoted(column)} is for a row that "
+        f"stands for so many equal ones, --precision-weights {quoted(column)} for a mean of so many"
+    )
 
 
 def run_name(file: str) -> str:

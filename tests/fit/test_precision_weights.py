@@ -6,6 +6,7 @@ import pytest
 from scipy import optimize, stats
 
 import flyrun
+from flyrun.cli.main import main
 from flyrun.families.family import family
 from flyrun.ground.errors import ConfigError, DataError
 
@@ -85,3 +86,25 @@ def test_what_it_does_not_go_with_is_refused():
         flyrun.fit(table.assign(y=range(len(table))), "y ~ x", model="poisson", precision_weights="w")
     with pytest.raises(DataError, match="precision_weights w is 0, but"):
         flyrun.fit(table.assign(w=0.0), "y ~ x", precision_weights="w")
+
+
+def test_weights_of_how_a_sample_was_drawn_are_refused_with_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = averages("gaussian").assign(w=lambda rows: np.arange(len(rows)) % 3 + 1)
+    table.to_csv("t.csv", index=False)
+    words = ["fit", "t.csv", "y ~ x", "--quiet", "--fresh"]
+    for typed in (["--sampling-weights", "w"], ["--sampling-weights=w"], ["sampling_weights=w"]):
+        assert main([*words, *typed]) == 2
+        (said,) = capsys.readouterr().err.splitlines()
+        assert "--sampling-weights w: is not offered, because weights that undo how a sample was" in said
+        for remedy in (["--weights", "w"], ["--precision-weights", "w"]):
+            assert " ".join(remedy) in said
+            assert main([*words, *remedy]) == 0
+    with pytest.raises(
+        ConfigError, match=r"^sampling_weights='w': is not .*; weights='w' is .*precision_wei"
+    ):
+        flyrun.fit(table, "y ~ x", sampling_weights="w")
+    with pytest.raises(TypeError, match="unknown option 'sampling'"):
+        flyrun.fit(table, "y ~ x", sampling="w")
+    assert main(["fit", "--help"]) == 0
+    assert "sampling" not in capsys.readouterr().out

@@ -16,7 +16,7 @@ from flyrun.fitting import piped
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import merged, parameters
 from flyrun.fitting.priors import typed
-from flyrun.fitting.request import LISTS, UNITS, Budget, Clock, Request
+from flyrun.fitting.request import LISTS, UNITS, Budget, Clock, Request, refuse_sampling_weights
 from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import ConfigError, FlyrunError
 from flyrun.ground.paths import datasets_dir
@@ -293,6 +293,7 @@ _takes("--exposure", "COLUMN", "column whose log is the offset, as person-years"
 _takes("--trials", "COLUMN", "column of how many trials the target counts the successes")
 _takes("--weights", "COLUMN", "column of how many rows each row stands for")
 _takes("--precision-weights", "W", "column that the variance is divided by, of averages", offers=_columns)
+VERB.refuses("--sampling-weights", refuse_sampling_weights)
 _list("--features", "A,B", "columns that explain it (default: all others)")
 _takes("--by", "COLUMN", "one posterior for the rows of each value of this column")
 _takes("--folds", "K", "parts of many files' rows, each foretold from the others", type=whole(2))
