@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 
-from flyrun.cli import stdout
+from flyrun.cli import json_log, stdout
 from flyrun.cli.messages import explain, print_error
 from flyrun.cli.overview import overview
 from flyrun.cli.verbs import VERBS, verb
@@ -29,22 +29,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ.setdefault("FLYRUN_COMPILE", "quick")
     with stdout.kept() as out:
         try:
-            with _terminable():
-                code = _dispatch(arguments)
-        except Terminated:
-            print_error("terminated; what was finished is kept")
-            code = TERMINATED
-        except KeyboardInterrupt:
-            print_error("interrupted; what was finished is kept")
-            code = INTERRUPTED
-        except Exception as error:
-            code = explain(error)
+            as_events, arguments = json_log.take(arguments)
+        except ConfigError as error:
+            return explain(error)
+        with json_log.events() if as_events else contextlib.nullcontext():
+            code = _code(arguments)
+            json_log.tell("ended", exit_code=code)
     if out.lost is None:
         return code
     if isinstance(out.lost, BrokenPipeError):  # the reader went away, as in `flyrun list | head -1`
         return code or FAILED
     print_error(f"error: stdout: {out.lost.strerror}; what was run is kept; send the output elsewhere")
     return code or REFUSED
+
+
+def _code(arguments: list[str]) -> int:
+    """Run the words, and say on stderr what ended them; their exit code."""
+    try:
+        with _terminable():
+            return _dispatch(arguments)
+    except Terminated:
+        print_error("terminated; what was finished is kept")
+        return TERMINATED
+    except KeyboardInterrupt:
+        print_error("interrupted; what was finished is kept")
+        return INTERRUPTED
+    except Exception as error:
+        return explain(error)
 
 
 class Terminated(KeyboardInterrupt):

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from flyrun.cli import json_log
 from flyrun.fitting import piped
 from flyrun.ground.errors import FlyrunError, no_digits
 from flyrun.ground.exit_codes import FAILED, REFUSED
@@ -27,6 +28,8 @@ def explain(error: Exception) -> int:
 
 
 def print_error(text: str) -> None:
-    """Print one line on stderr, whatever the text holds."""
+    """Print one line on stderr, whatever the text holds, and an event where these are asked for."""
     line = "".join(letter for letter in " ".join(piped.shown(text).split()) if letter.isprintable())
     print(f"flyrun: {line}", file=sys.stderr, flush=True)
+    error = line.removeprefix("error: ")
+    json_log.tell("warning" if error == line else "error", text=error)

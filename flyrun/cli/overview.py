@@ -10,7 +10,7 @@ from flyrun.experiments.config.catalogue import SHOWN, options
 FLAGS = {
     "--fresh": "repeat finished cells (the same as fresh=true)",
     "--quiet": "print only errors and the table's path",
-    "--json": "print events, one JSON object a line",
+    "--log json": "print events, one JSON object a line (or --json)",
     "--skip-bad": "leave out, and count, a file's bad rows (dataset.skip_bad=true)",
     "--multirun": "sweep (or -m): KEY=A,B runs both, each in its own folder; a table of all",
     "--cfg job": "show the configuration instead of running",

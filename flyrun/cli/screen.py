@@ -1,25 +1,26 @@
-"""What a run prints: for a person, next to nothing (--quiet), or events for machines (--json)."""
+"""What a run prints: for a person, next to nothing (--quiet), or events for machines (--log json)."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from flyrun.cli import json_log
 from flyrun.cli.messages import print_error
 from flyrun.experiments.runner.events import Events
 from flyrun.experiments.runner.progress import summary
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.page import render
 
-FLAGS = ("--quiet", "--json")
+FLAGS = ("--quiet", "--log")
 
 
 def take(words: Sequence[str]) -> tuple[str, list[str]]:
     """Which output is asked for ("quiet", "json" or, for a person, ""), and the other words."""
-    asked = {word for word in words if word in FLAGS}
-    if len(asked) > 1:
-        raise ConfigError("--quiet and --json: do not go together; choose one")
-    return (asked.pop()[2:] if asked else ""), [word for word in words if word not in FLAGS]
+    others = [word for word in words if word != "--quiet"]
+    quiet = len(others) < len(words)
+    if quiet and json_log.asked():
+        raise ConfigError("--quiet and --log json: do not go together; choose one")
+    return "json" if json_log.asked() else "quiet" if quiet else "", others
 
 
 class Screen:
@@ -33,7 +34,7 @@ class Screen:
         self.console: Any = None if output == "quiet" else render.screen()
         self.tables = None if output else self.console
         if output == "json":
-            self.console = Events(sys.stdout)
+            self.console = Events(json_log.stream())
 
     def tell(self, event: str, path: Path | None = None, **values: object) -> None:
         """Write an event for machines; its path is what --quiet prints."""
@@ -48,7 +49,8 @@ class Screen:
         self.tell("table", files["csv"], **files, html=run_dir / "report.html", **further)
 
     def warn(self, text: str) -> None:
-        """Tell on stderr what --quiet must not hide; others show it themselves."""
+        """Tell on stderr what --quiet must not hide, and machines; others show it themselves."""
+        self.tell("warning", text=text)
         if self.console is None:
             print_error(text)
 

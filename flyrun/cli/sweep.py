@@ -233,8 +233,6 @@ def _job(line: _CommandLine, compose: Callable[[], Job]) -> None:
     except Exception as error:
         line.codes.append(explain(error))
         problem = " ".join(str(error).split())
-        screen.tell("error", text=problem)
-    screen.tell("ended", exit_code=line.codes[-1])
     if line.sweep:
         problem = problem or ("some cells failed" if line.codes[-1] == FAILED else "")
         _leave(line, HydraConfig.get().job.num, _told("task"), run_dir, problem)

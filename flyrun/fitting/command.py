@@ -90,7 +90,8 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     from flyrun.ground.page import document  # late: as above
     from flyrun.ground.run_files import POSTERIOR  # late: as above
 
-    say, phases = progress.speaker(screen.console).say, dict[str, float]()
+    speaker, phases = progress.speaker(screen.console), dict[str, float]()
+    say = speaker.say
     if many_files.wanted(request):
         answer = many_files.answer(request, screen.console)
         before = answer.question.about
@@ -101,8 +102,10 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
             say(line)
         answer, before = engine.answer(asked, clock.spent(request.budget), say), []
         phases["draws"] = clock.seconds() - phases["read"]
-    for line in (*before, answer.how, *answer.caveats):
+    for line in (*before, answer.how):
         say(line)
+    for line in answer.caveats:
+        speaker.warn(line)
     drawn = clock.seconds()
     folder = stored.write(answer)
     text = report(folder)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,10 @@ class Plain:
         """Say one line."""
         if self._console is not None:
             self._console.print(text, style=style, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """Say what speaks against trusting an answer as it is."""
+        self.say(text)
 
     def part(self, text: str, done: int, total: int, detail: str) -> None:
         """Say how much of a piece of work is done."""
@@ -52,6 +57,10 @@ class JsonLines:
     def say(self, text: str, style: str | None = None) -> None:
         """Write a note."""
         self.write("note", text=text)
+
+    def warn(self, text: str) -> None:
+        """Write a warning."""
+        self.write("warning", text=text)
 
     def part(self, text: str, done: int, total: int, detail: str) -> None:
         """Write how much of a piece of work is done."""
@@ -92,6 +101,13 @@ def duration(seconds: float) -> str:
 PLAIN_EVERY_S = 10.0
 
 
+def moves(console: Console | JsonLines | None) -> bool:
+    """Whether bars can move on a console. FORCE_COLOR, which services set, makes no terminal of a file."""
+    if not isinstance(console, Console) or not console.is_terminal or console.is_dumb_terminal:
+        return False
+    return "FORCE_COLOR" not in os.environ or console.file.isatty()
+
+
 def progress_bar(console: Console) -> Any:
     """Bars that vanish at the end."""
     from rich import progress  # late: only a terminal needs it
@@ -115,7 +131,7 @@ def counted(console: Any, text: str, total: int) -> Iterator[Callable[[int, str]
     """
     shown, last = speaker(console), time.monotonic()
     with contextlib.ExitStack() as stack:
-        if getattr(console, "is_terminal", False) and not console.is_dumb_terminal:
+        if moves(console):
             bar = stack.enter_context(progress_bar(console))
             task = bar.add_task(text, total=total, detail="")
             yield lambda done, detail: bar.update(task, completed=done, detail=detail)

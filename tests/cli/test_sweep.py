@@ -87,9 +87,10 @@ def test_output_for_scripts(capsys):
     assert main([*SWEEP, "--quiet", "prior.scale=1,2"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "results/runs/mnist_logreg-prior.scale/table.csv"
     assert main([*SWEEP, "--json", "prior.scale=1,2", "name=b"]) == 0
-    last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert last["event"] == "sweep"
-    assert last["csv"] == "results/runs/b-prior.scale/table.csv"
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["event"] for line in said[-2:]] == ["sweep", "ended"]
+    assert said[-2]["csv"] == "results/runs/b-prior.scale/table.csv"
+    assert [line["event"] for line in said].count("ended") == 1
 
 
 @pytest.mark.thorough

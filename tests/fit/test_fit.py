@@ -82,8 +82,9 @@ def test_what_scripts_are_told(tmp_path, monkeypatch, capsys, refused):
     printed = capsys.readouterr()
     said = [json.loads(line) for line in printed.out.splitlines()]
     assert printed.err == ""
-    assert {one["event"] for one in said[:-2]} == {"note"}
-    assert [one["event"] for one in said[-2:]] == ["table", "ended"]
+    assert {one["event"] for one in said[:-3]} == {"note"}
+    assert [one["event"] for one in said[-3:]] == ["warning", "table", "ended"]
+    assert "the chains do not agree yet" in said[-3]["text"]
     assert "diabetes.csv: 442 rows, 10 columns, 11 coefficients" in said[0]["text"]
     assert said[-2]["posterior"] == "results/runs/diabetes/posterior.nc"
     assert said[-1]["exit_code"] == 3

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flyrun.cli.messages import explain
 from flyrun.cli.verb import Verb, number, one_of, whole
 from flyrun.experiments.config.arm import GROUPS
 from flyrun.families.options import for_tables
@@ -34,20 +33,13 @@ def run(given: argparse.Namespace) -> int:
     from flyrun.cli import screen as screens  # late: rich, for which help and Tab need not wait
 
     output, arguments = screens.take(given.words)
-    screen = screens.Screen(output)
-    try:
-        request = parse(arguments)
-        if request.check:
-            return _check(request, screen)
-        clock = Clock()
-        from flyrun.fitting.command import fit  # late: errors in the words come at once
+    screen, request = screens.Screen(output), parse(arguments)
+    if request.check:
+        return _check(request, screen)
+    clock = Clock()
+    from flyrun.fitting.command import fit  # late: errors in the words come at once
 
-        code = fit(request, clock, screen)
-    except Exception as error:
-        code = explain(error)
-        screen.tell("error", text=piped.shown(" ".join(str(error).split())))
-    screen.tell("ended", exit_code=code)
-    return code
+    return fit(request, clock, screen)
 
 
 def _check(request: Request, screen: "Screen") -> int:
@@ -59,7 +51,6 @@ def _check(request: Request, screen: "Screen") -> int:
     look = many_files.look if many_files.wanted(request) else question.look
     for line in look(request):
         progress.speaker(screen.console).say(line)
-    screen.tell("ended", exit_code=0)
     return 0
 
 
@@ -329,6 +320,6 @@ _takes("--name", "NAME", "folder under results/runs (default: the file's name)")
 _takes("--results-dir", "FOLDER", "where that is", default=Request.results_dir)
 _takes("--workers", "N", "processes (default: as many as pay)", type=whole(1))
 VERB.takes("--quiet", action="store_true", help="print only errors and the table's path")
-VERB.takes("--json", action="store_true", help="print events for machines, one JSON object a line")
+_takes("--log", "json", "print events, one JSON object a line, as --json does", choices=("json",))
 VERB.takes("--fresh", action="store_true", help="replace what another fit left in the folder")
 VERB.takes_settings("settings, as dataset.standardize=false or executor=dask")

@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from flyrun.cli import json_log
 from flyrun.cli.messages import print_error
 from flyrun.cli.verb import Verb, number, path, whole
 from flyrun.experiments.runner.store import find_run
@@ -25,6 +26,10 @@ def run(given: argparse.Namespace) -> int:
         raise ConfigError(f"{given.file}: is {what}; name one file of this machine at a time")
     if given.out is not None:
         _refuse_kind(given.out)
+    elif json_log.asked():
+        raise ConfigError(
+            "--log json: stdout holds events alone; name a file for predictions with --out FILE"
+        )
     model = Path(given.run_name).expanduser()
     run = model if model.is_file() else find_run(given.run_name, given.results_dir)
     fit = stored.fitted(run).thinned(given.draws)
@@ -50,6 +55,7 @@ def run(given: argparse.Namespace) -> int:
             return 0
         files.write_text(given.out, text)
     print(f"{len(table):,} predictions of {fit.layout.explained}: {given.out}")
+    json_log.tell("predictions", rows=len(table), file=given.out)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What `--json` prints: one JSON object a line, for machines.
+"""What `--log json`, or `--json`, prints: one JSON object a line, for machines.
 
     started        name, run_dir, cells (arm, seed, action, reason)
     cell_started   arm, seed, iteration, iterations
@@ -7,11 +7,13 @@
     cell_stopped   arm, seed, text
     cell_failed    arm, seed, text, log
     part           text, done, total, detail: of a fit's scan, in row groups
-    note           text, and arm and seed where it is of one cell
+    note           text, and arm and seed where it is of one cell; each line that a verb prints
+    warning        text: why an answer is not to be trusted as it is, and what stderr has besides errors
     table          csv, json, html; of a fit, posterior
+    predictions    rows, file
     sweep          csv: the table of all its jobs
-    error          text
-    ended          exit_code
+    error          text, as on stderr
+    ended          exit_code; the last
 
 Every object has event and time (UTC) besides.
 """

@@ -16,7 +16,7 @@ from flyrun.experiments.runner import store, work_left
 from flyrun.experiments.runner.events import Display, Events
 from flyrun.experiments.runner.outcomes import Outcome
 from flyrun.experiments.runner.work_left import Planned
-from flyrun.ground.progress import PLAIN_EVERY_S, Plain, duration, progress_bar
+from flyrun.ground.progress import PLAIN_EVERY_S, Plain, duration, moves, progress_bar
 
 
 class Lines(Plain, Display):
@@ -98,8 +98,7 @@ def display(console: Console, cells: int, terse: bool = False, bars: bool = Fals
     """
     if isinstance(console, Events):
         return console
-    can_move = getattr(console, "is_terminal", False) and not console.is_dumb_terminal
-    return (Bars if bars and can_move else Lines)(console, cells, terse)
+    return (Bars if bars and moves(console) else Lines)(console, cells, terse)
 
 
 def describe(event: dict, named: bool = True) -> str:
