@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import io
 import json
 import shlex
@@ -122,6 +123,14 @@ def opened(folder: Path) -> BinaryIO:
     if folder.is_file():
         return io.BytesIO(_member(folder, run_files.POSTERIOR))
     return open(folder / run_files.POSTERIOR, "rb")
+
+
+def digest(folder: Path) -> str:
+    """Of all of a fit, or of its model, that predictions depend on."""
+    whole = about(folder)
+    of = json.dumps([whole[key] for key in ("layout", "link", "settings")])
+    with opened(folder) as file:
+        return hashlib.sha256(of.encode() + file.read()).hexdigest()[:16]
 
 
 def draws(folder: Path) -> tuple[Draws, Draws]:

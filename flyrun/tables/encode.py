@@ -3,7 +3,6 @@ becomes. Shards' rows come as arrays, whose categories are numbers of levels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,8 +48,11 @@ def design(rows: "Rows", layout: Layout, what: str = "the new rows") -> np.ndarr
 
         matrix = formula.matrix(layout.formula, layout.sources, layout.state)
         columns = matrix.of_codes(rows.columns, rows.index, what)[1].T
-    plain = [replace(column, mean=0.0, sd=1.0) for column in layout.features]
-    return np.vstack([*features(columns, plain), np.ones(len(rows))]).T.astype(np.float64, "C")
+    plain = [
+        values if column.levels is None else zero_one(values, len(column.levels))
+        for values, column in zip(columns, layout.features, strict=True)
+    ]
+    return np.vstack([*plain, np.ones(len(rows))]).T.astype(np.float64, "C")
 
 
 def features(columns: Iterable[np.ndarray], layout: Sequence[Column]) -> list[np.ndarray]:

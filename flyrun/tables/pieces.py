@@ -66,13 +66,34 @@ def pieces(
         reader = _reader(path, options)
         for piece in ahead(reader.pieces(list(columns), rows, set(text))):
             chosen = piece if list(piece.columns) == list(columns) else piece[list(columns)]
-            if text or not numbers_alone(chosen):
-                for name in chosen:
-                    if name not in text and is_complex(chosen[name]):
-                        what = f"{path}: {options.role(name)} {name}"
-                        raise DataError(f"{what} holds complex numbers; {PARTS}, or {options.without(name)}")
-                chosen = _tidied(chosen, text)
-            yield _without(options.na, chosen) if options.na else chosen
+            yield _readied(chosen, path, options, text)
+
+
+def of_parquet(
+    file: Any,
+    path: str,
+    columns: Sequence[str],
+    options: Table,
+    text: Collection[str],
+    others: Sequence[str],
+    rows: int,
+) -> Iterator[tuple[pd.DataFrame, Any]]:
+    """Pieces of a Parquet file that is open, as of `pieces`, and with each an Arrow table of other columns of
+    its rows. path: as messages name it; rows: in a piece, at most.
+    """
+    for piece, beside in _Parquet(path, options, file).beside(list(columns), rows, set(text), others):
+        yield _readied(piece, path, options, text), beside
+
+
+def _readied(piece: pd.DataFrame, path: Path | str, options: Table, text: Collection[str]) -> pd.DataFrame:
+    """As it is used: text stripped, missing values missing. DataError for complex numbers."""
+    if text or not numbers_alone(piece):
+        for name in piece:
+            if name not in text and is_complex(piece[name]):
+                what = f"{path}: {options.role(name)} {name}"
+                raise DataError(f"{what} holds complex numbers; {PARTS}, or {options.without(name)}")
+        piece = _tidied(piece, text)
+    return _without(options.na, piece) if options.na else piece
 
 
 def _filtered(
@@ -138,13 +159,13 @@ def _explained(path: Path, options: Table) -> Iterator[None]:
 
 
 class _Parquet:
-    def __init__(self, path: Path, options: Table):
+    def __init__(self, path: Path | str, options: Table, file: Any = None):
         self.path, self.options = path, options
         try:
-            self.file = self._opened()
+            self.file = file or self._opened()
         except ImportError:
             raise DataError(
-                f"{path}: reading {path.suffix} needs pyarrow; install it with "
+                f"{path}: reading {Path(path).suffix} needs pyarrow; install it with "
                 "`pip install 'flyrun[parquet]'`, or write the table as .csv or .npz"
             ) from None
 
@@ -173,6 +194,13 @@ class _Parquet:
         return dict(zip(schema.names, schema.types, strict=True))
 
     def pieces(self, columns: list[str], rows: int, text: set[str]) -> Iterator[pd.DataFrame]:
+        for piece, _ in self.beside(columns, rows, text):
+            yield piece
+
+    def beside(
+        self, columns: list[str], rows: int, text: set[str], others: Sequence[str] = ()
+    ) -> Iterator[tuple[pd.DataFrame, Any]]:
+        """Pieces, and other columns of the same rows as Arrow has them."""
         import pyarrow as arrow  # late: an extra
 
         first, types, stored, now = 0, arrow.types, self._as_written(), self._schema()
@@ -191,8 +219,9 @@ class _Parquet:
             if types.is_dictionary(stored[name]) and not types.is_dictionary(now.field(name).type)
         }
         integers = {name for name in columns if name in text and types.is_integer(stored[name])}
-        for batch in self._batches(rows, columns):
-            table = arrow.Table.from_batches([batch])
+        for batch in self._batches(rows, [*dict.fromkeys([*columns, *others])]):
+            whole = arrow.Table.from_batches([batch])
+            table = whole.select(columns)
             for name in named | integers:
                 cells = table[name].cast(arrow.string())
                 cells = cells.dictionary_encode() if name in named else cells
@@ -201,11 +230,11 @@ class _Parquet:
             for name in columns:
                 became_floats = types.is_integer(stored[name]) and piece[name].dtype.kind == "f"
                 if became_floats and piece[name].abs().max() >= LAST_EXACT:
-                    whole = {arrow.int64(): pd.Int64Dtype(), arrow.uint64(): pd.UInt64Dtype()}
-                    piece[name] = table[name].to_pandas(types_mapper=whole.get)
+                    exact = {arrow.int64(): pd.Int64Dtype(), arrow.uint64(): pd.UInt64Dtype()}
+                    piece[name] = table[name].to_pandas(types_mapper=exact.get)
             piece.index = range(first, first + len(piece))
             first += len(piece)
-            yield piece
+            yield piece, whole.select(list(others))
 
 
 class _Arrow(_Parquet):

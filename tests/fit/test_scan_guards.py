@@ -377,7 +377,7 @@ def test_a_folder_of_data_that_has_a_fits_name_is_not_taken_for_it(capsys):
     assert flyrun.load(place).summary().equals(fits[place].summary())
     assert main(["compare", place, "b"]) == 0  # what changed, as rows of a scan are not read again
     assert "sds are of independent fits" in capsys.readouterr().out
-    for file, said in ((place, "is a folder"), ("s3://bucket/new.parquet", "is an address")):
+    for file, out in ((place, place), ("s3://bucket/new.parquet", "s3://bucket/new")):
         assert main(["predict", "b", file]) == 2
-        assert f"{said}; name one file of this machine at a time" in capsys.readouterr().err
+        assert f"name a folder for them, as --out {out}_predictions" in capsys.readouterr().err
     assert main(["predict", "b", f"{place}/part-0.parquet", "--out", "out.parquet"]) == 0

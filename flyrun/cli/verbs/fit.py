@@ -117,14 +117,14 @@ def parse(arguments: Sequence[str]) -> Request:
         target=target,
         table=table,
         priors=tuple(given.prior),
-        typed=_settings(given.settings),
+        typed=settings(given.settings),
         groups=(*groups, *of_others),
         formulas=formulas,
         words=tuple(word for word in arguments if word != "--fresh"),
     )
 
 
-def _settings(words: Sequence[str]) -> dict[str, Any]:
+def settings(words: Sequence[str]) -> dict[str, Any]:
     """The settings that are typed, by key. Raises ConfigError for one that a fit does not have."""
     if not words:
         return {}

@@ -1,23 +1,35 @@
-"""Where files are: here, or at an address, as s3://bucket/folder, by Arrow's file systems or fsspec's.
+"""Files here, or at an address, as s3://bucket/folder, by Arrow's file systems or fsspec's: read and written.
 
 Credentials, regions and endpoints are those of the environment.
 """
 
+import contextlib
 import functools
 import glob
 import os
 import re
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from flyrun.ground.errors import DataError
+from flyrun.ground import files
+from flyrun.ground.errors import DataError, StoreError
 
+_AT_ONCE = 1 << 22  # bytes that are sent
+_WITHOUT_FOLDERS = ("s3", "gs", "gcs")
 _ARROWS_OWN = ("s3", "gs", "gcs", "hdfs", "file")
 
 
 def is_address(given: str) -> bool:
     """Whether this is an address."""
     return "://" in given
+
+
+def full(path: str) -> str:
+    """A path that means the same whatever the current folder is; an address as it is."""
+    return path.rstrip("/") if is_address(path) else os.path.abspath(os.path.expanduser(path))
 
 
 def listed(given: str) -> list[str]:
@@ -52,6 +64,31 @@ def opened(path: str) -> Any:
         system, inner = _system(path)
         return system.open_input_file(inner)
     return open(path, "rb")
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[BinaryIO]:
+    """A file to write, which is whole at `path` once the body has ended; before, and after an error, nothing
+    is there but what was. Raises StoreError where it cannot be written.
+    """
+    if not is_address(path):
+        with files.writing(path):
+            files.make_folder(Path(path).parent)
+            with files.replacing(Path(path)) as temporary, open(temporary, "wb") as file:
+                yield file
+        return
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.seek(0)
+        try:
+            system, inner = _system(path)
+            if path.partition("://")[0] not in _WITHOUT_FOLDERS:
+                system.create_dir(inner.rpartition("/")[0])
+            with system.open_output_stream(inner) as there:
+                shutil.copyfileobj(file, there, _AT_ONCE)
+        except (OSError, NotImplementedError, ValueError) as error:
+            reason = " ".join(str(error).split())[:160]
+            raise StoreError(f"{path}: cannot be written ({reason}); name another place") from error
 
 
 def _listed(given: str) -> list[str]:

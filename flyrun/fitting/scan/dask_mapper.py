@@ -5,7 +5,6 @@ What a worker or a scheduler takes with it is asked for again; a scheduler that 
 
 import contextlib
 import logging
-import os
 import queue
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import Any
 import dask
 import distributed
 
+from flyrun.fitting.scan import addresses
 from flyrun.fitting.scan.kept_sums import Looked
 from flyrun.fitting.scan.mappers import Look, Run, run_group
 from flyrun.fitting.scan.table_files import Block
@@ -64,9 +64,7 @@ def _cluster(settings: Dask, workers: int | None, jobs: slurm.Jobs) -> Any:
 
 def _everywhere(group: list[Block]) -> list[Block]:
     """The group by paths that mean the same whatever a worker's current folder is."""
-    return [
-        block._replace(file=block.file._replace(path=os.path.abspath(block.file.path))) for block in group
-    ]
+    return [block._replace(file=block.file._replace(path=addresses.full(block.file.path))) for block in group]
 
 
 def _itself(look: Look) -> Look:

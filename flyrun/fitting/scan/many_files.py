@@ -1,7 +1,7 @@
 """`flyrun fit` on many files: what will be read, the scan, and the same answer as of one file."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -36,6 +36,7 @@ from flyrun.fitting.scan import (
     rows_kept,
     said,
     table_files,
+    workers,
 )
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.pilot import Inputs
@@ -44,9 +45,8 @@ from flyrun.fitting.scan.stages import Found, Scan
 from flyrun.fitting.smooths import Smooth
 from flyrun.ground import progress
 from flyrun.ground.errors import ConfigError, FlyrunError, factoring
-from flyrun.ground.executor import Dask
 from flyrun.ground.progress import JsonLines
-from flyrun.ground.schema import build, schema
+from flyrun.ground.schema import schema
 from flyrun.tables.columns import MOST_LEVELS
 from flyrun.tables.layout import Column, Layout
 from flyrun.tables.options import ROLES
@@ -72,7 +72,7 @@ _OF_MEMORY = 3  # one file larger than this part of the memory, as float32, is s
 
 def wanted(request: Request) -> bool:
     """Whether a request is for a scan: of a folder or a pattern, on a cluster, or of one very large file."""
-    if table_files.several(request.file) or _dask(request) is not None:
+    if table_files.several(request.file) or workers.dask(request.typed) is not None:
         return True
     return request.file.endswith((".parquet", ".pq")) and _too_large(request.file)
 
@@ -84,20 +84,6 @@ def _too_large(file: str) -> bool:
         about = parquet.read_metadata(file)
         return about.num_rows * about.num_columns * 4 > mappers.memory() / _OF_MEMORY
     return False
-
-
-def _dask(request: Request) -> Dask | None:
-    """The cluster that is asked for."""
-    typed = {key: override.value for key, override in request.typed.items()}
-    if typed.get("executor", "dask" if typed.get("executor.address") else None) != "dask":
-        return None
-    settings: dict[str, Any] = {}
-    for key, value in typed.items():
-        if key.startswith("executor.slurm."):
-            settings.setdefault("slurm", {})[key.removeprefix("executor.slurm.")] = value
-        elif key.startswith("executor."):
-            settings[key.removeprefix("executor.")] = value
-    return build("executor", {"name": "dask", **settings})  # type: ignore[return-value]
 
 
 @factoring()
@@ -304,27 +290,12 @@ def _mapper(
     if request.fresh:
         kept.clear()
     with contextlib.ExitStack() as stack:
-        if (dask := _dask(request)) is not None:
-            run = stack.enter_context(_on_dask(dask, request.workers, say))
-        else:
-            count = mappers.processes(request.workers, shards.rows * columns)
-            run = stack.enter_context(mappers.local(count))
+        run = stack.enter_context(workers.at_work(request.typed, request.workers, shards.rows * columns, say))
         spent = Clock().spent(request.budget if request.budget.typed else Budget())
         yield mappers.Mapper(run, kept, say, show, shards.size / shards.rows, spent)
     kept.clear()
     with contextlib.suppress(OSError):
         kept.folder.parent.rmdir()  # where nothing else is in it
-
-
-def _on_dask(settings: Dask, workers: int | None, say: Callable[[str], None]) -> Any:
-    """A context of what looks on Dask's workers."""
-    try:
-        from flyrun.fitting.scan import dask_mapper  # late: an extra
-    except ImportError as error:
-        raise ConfigError(
-            "executor=dask: needs distributed; install it with `pip install 'flyrun[dask]'`"
-        ) from error
-    return dask_mapper.on_dask(settings, workers, say)
 
 
 def _model(request: Request, table: TypedTable, y: np.ndarray) -> tuple[str, Family]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from flyrun.fitting.scan import addresses
-from flyrun.fitting.scan.table_files import Block
+from flyrun.fitting.scan.table_files import Block, File
 from flyrun.ground.errors import DataError
 from flyrun.tables import row_filter
 
@@ -208,12 +208,19 @@ def _has_ends(codes: np.ndarray, span: tuple[Any, Any] | None, levels: tuple[str
     return {str(end) for end in span or ("",)} <= {levels[int(k)] for k in np.unique(codes[codes >= 0])}
 
 
+def _opened(block: Block, text: Iterable[str] = ()) -> contextlib.AbstractContextManager[Any]:
+    """Its file, as of `opened`."""
+    return opened(block.file, text, f"row group {block.group} ")
+
+
 @contextlib.contextmanager
-def _opened(block: Block, text: Iterable[str] = ()) -> Iterator[Any]:
-    """Its file, if it is as it was. text: columns of it that are read as numbers of their levels."""
+def opened(file: File, text: Iterable[str] = (), what: str = "") -> Iterator[Any]:
+    """A file, if it is as it was. text: columns of it that are read as numbers of their levels.
+
+    Raises DataError where it has changed, or, of the part of it that is called `what`, cannot be read.
+    """
     import pyarrow.parquet as parquet  # late: an extra
 
-    file = block.file
     try:
         if addresses.state(file.path) != (file.size, file.changed_ns):
             raise DataError(
@@ -229,11 +236,11 @@ def _opened(block: Block, text: Iterable[str] = ()) -> Iterator[Any]:
             pre_buffer=not near,
             page_checksum_verification=True,
             read_dictionary=list(text),
-        ) as opened:
-            yield opened
+        ) as whole:
+            yield whole
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:160]
-        raise DataError(f"{file.path}: row group {block.group} cannot be read ({reason})") from error
+        raise DataError(f"{file.path}: {what}cannot be read ({reason})") from error
 
 
 @functools.lru_cache(16)

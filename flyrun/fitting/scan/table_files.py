@@ -20,10 +20,10 @@ from flyrun.fitting.scan import addresses
 from flyrun.ground.errors import DataError
 from flyrun.ground.schema import did_you_mean, listing, quoted
 from flyrun.tables import row_filter
+from flyrun.tables.formats import PARQUET
 from flyrun.tables.layout import in_order, is_nameless
 from flyrun.tables.options import Table
 
-_ENDINGS = (".parquet", ".pq")
 _MOST_NAMED = 6
 _USUAL = Table()
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -114,7 +114,7 @@ def several(given: str) -> bool:
     """
     path = Path(given).expanduser()
     if path.is_dir():
-        return any(file.suffix in _ENDINGS for file in path.rglob("*"))
+        return any(file.suffix in PARQUET for file in path.rglob("*"))
     return addresses.is_address(given) or (not path.is_file() and glob.has_magic(given))
 
 
@@ -143,7 +143,7 @@ def find(given: str, where: str | None = None) -> Shards:
         except (OSError, ValueError) as error:  # Arrow's errors are among them
             reason = " ".join(str(error).split())[:160]
             what = f"is no whole Parquet file ({reason}); write it again"
-            if not path.endswith(_ENDINGS):
+            if not path.endswith(PARQUET):
                 what = (
                     "is no Parquet file, and a scan, of many files or on executor=dask, reads no other; "
                     "write it as one, or fit this file alone without executor=dask"
@@ -198,7 +198,7 @@ def _chosen_by_name(
 def _paths(given: str) -> list[str]:
     paths = addresses.listed(given)
     if len(paths) != 1 or paths[0] != given:  # one file may have any name
-        paths = [path for path in paths if path.endswith(_ENDINGS)]
+        paths = [path for path in paths if path.endswith(PARQUET)]
     if not paths:
         raise DataError(
             f"{given}: no Parquet file has such a name; name a folder of Parquet files or a pattern, as "
@@ -209,10 +209,20 @@ def _paths(given: str) -> list[str]:
 
 def _named(given: str, path: str) -> tuple[tuple[str, str | None], ...]:
     """Columns that the names of folders hold, as land=no, below the given one or from a pattern on."""
-    fixed = [*takewhile(lambda part: not glob.has_magic(part), Path(given).expanduser().parts)]
-    folders = Path(path).parent.parts[len(fixed) :]
-    pairs = (name.split("=", 1) for name in folders if "=" in name)
+    pairs = (name.split("=", 1) for name in Path(below(given, path)).parent.parts if "=" in name)
     return tuple((key, None if value == _NO_VALUE else unquote(value)) for key, value in pairs)
+
+
+def below(given: str, path: str) -> str:
+    """The path of a file below the given folder, or from the first folder on that a pattern leaves open."""
+    parts = Path(path).parts
+    return "/".join(parts[min(len(Path(root(given)).expanduser().parts), len(parts) - 1) :])
+
+
+def root(given: str) -> str:
+    """The given folder or file, or the last folder that a pattern names."""
+    parts = [*takewhile(lambda part: not glob.has_magic(part), given.split("/"))]
+    return "/".join(parts) or ("/" if given.startswith("/") else ".")
 
 
 def _contents_of_words(name: str, named: dict[str, tuple[tuple[str, str | None], ...]]) -> str:
