@@ -17,6 +17,7 @@ import yaml
 from flyrun.experiments.config.arm import GROUPS
 from flyrun.experiments.config.axes import axes
 from flyrun.experiments.config.catalogue import SHOWN, files, paragraphs, plural
+from flyrun.ground.exit_codes import MEANINGS
 from flyrun.ground.paths import conf_dir
 from flyrun.ground.schema import (
     SCHEMAS,
@@ -55,6 +56,8 @@ def everything() -> dict[Path, str]:
         links.append(f"[{page.capitalize()}]({page}.md): `{group}=…`")
         blocks = _SPECIAL[group]() if group in _SPECIAL else _options(group)
         texts[REFERENCE / f"{page}.md"] = "\n".join([f"# {page.capitalize()}: `{group}=…`\n", *blocks])
+    texts[REFERENCE / "exit_codes.md"] = "\n".join(["# Exit codes\n", *_exit_codes(), ""])
+    links.append("[Exit codes](exit_codes.md) of every command")
     texts[REFERENCE / "README.md"] = "\n".join([INDEX, *(f"- {link}" for link in links), ""])
     return texts
 
@@ -104,6 +107,10 @@ def _whole_run() -> list[str]:
         f"| `{key}` | `{show(values[key])}` | {what} |" for key, what in comments.items() if key != "hydra"
     ]
     return ["| key | default | what |", "|---|---|---|", *rows, ""]
+
+
+def _exit_codes() -> list[str]:
+    return ["| code | |", "|---|---|", *(f"| {code} | {what} |" for code, what in MEANINGS.items())]
 
 
 def _experiments() -> list[str]:

@@ -1,14 +1,15 @@
-"""What an exit code of `flyrun` means."""
+"""What an exit code of `flyrun` means; imports nothing."""
 
-#: all that was asked for is there
-DONE = 0
-#: something is not: a cell failed or was lost, a check differs, an error of our own
-FAILED = 1
-#: nothing to retry before a person has mended what one line names: a key, a file, a full disk
-REFUSED = 2
-#: all was written, but is not to be trusted: the chains of a fit do not agree yet
-UNTRUSTED = 3
-#: Ctrl-C, or a signal that asks for an end; the same command goes on
-INTERRUPTED = 130
-#: SIGTERM, as of a scheduler or a service that ends, while a fit was at work; the same command goes on
-TERMINATED = 143
+DONE, FAILED, REFUSED, UNTRUSTED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+
+#: as docs/reference/exit_codes.md has it
+MEANINGS = {
+    DONE: "all that was asked for is there",
+    FAILED: "something is not: a cell failed or was lost, a check differs, `--fail-on` has a case, or flyrun "
+    "has an error of its own",
+    REFUSED: "nothing to retry before you have mended what one line on stderr names: a key, a file, a row, a "
+    "full disk, a `--budget` that ended a scan",
+    UNTRUSTED: "all was written, and is not to be trusted yet, as chains of a fit that do not agree",
+    INTERRUPTED: "Ctrl-C; what was finished is kept, and the same command goes on",
+    TERMINATED: "SIGTERM, as of a scheduler or a service that ends; the same command goes on",
+}

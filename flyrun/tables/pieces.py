@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,9 @@ from flyrun.tables.disguised import encoding_of, refuse_disguised
 from flyrun.tables.formats import ARROW, FORMATS, PARQUET, is_csv, remedy
 from flyrun.tables.options import Table
 from flyrun.tables.text_table import TextTable, record
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as parquet
 
 _CELLS = 1 << 19  # values in a piece: what is worked out of it finds it in a cache
 _USUAL = Table()
@@ -70,7 +73,7 @@ def pieces(
 
 
 def of_parquet(
-    file: Any,
+    file: "parquet.ParquetFile",
     path: str,
     columns: Sequence[str],
     options: Table,
@@ -159,7 +162,7 @@ def _explained(path: Path, options: Table) -> Iterator[None]:
 
 
 class _Parquet:
-    def __init__(self, path: Path | str, options: Table, file: Any = None):
+    def __init__(self, path: Path | str, options: Table, file: "parquet.ParquetFile | None" = None):
         self.path, self.options = path, options
         try:
             self.file = file or self._opened()

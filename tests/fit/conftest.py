@@ -2,6 +2,9 @@
 
 import pytest
 
+from flyrun.fitting.scan import addresses
+from tests.s3_server import serving
+
 
 @pytest.fixture(autouse=True)
 def _one_process(monkeypatch, request):
@@ -19,3 +22,14 @@ def beside(monkeypatch):
 def no_figures(monkeypatch):
     """Reports have tables alone: matplotlib takes a second to begin, and a second a report."""
     monkeypatch.setattr("flyrun.ground.page.figures._drawn", lambda plot, path, pdf: ("", []))
+
+
+@pytest.fixture
+def s3(monkeypatch):
+    """A server of S3 on this machine, which addresses lead to."""
+    with serving() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        addresses._system_of.cache_clear()
+        yield server
+    addresses._system_of.cache_clear()

@@ -10,36 +10,10 @@ from tests.fit.test_scan import scan, table, write
 fs = pytest.importorskip("pyarrow.fs")
 
 
-@pytest.fixture
-def bucket(monkeypatch):
-    """A bucket of S3 on this machine."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    made = fs.S3FileSystem(
-        endpoint_override=f"{host}:{port}",
-        scheme="http",
-        access_key="key",
-        secret_key="secret",
-        region="us-east-1",
-        allow_bucket_creation=True,
-    )
-    made.create_dir("shards")
-    yield
-    server.stop()
-
-
 @pytest.mark.parametrize("kind", ["memory", "s3"])
 def test_files_at_an_address_are_read_as_those_here(tmp_path, kind, request):
     if kind == "s3":
-        request.getfixturevalue("bucket")
+        request.getfixturevalue("s3")
     folder = write(tmp_path / "shards", table(np.random.default_rng(6), 2_000))
     system, inner = addresses._system(f"{kind}://shards/part")
     fs.copy_files(str(folder), inner, destination_filesystem=system)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from rich.console import Console
 
 from flyrun.fitting import predict, stored
 from flyrun.fitting.predict import Fitted
@@ -26,6 +27,7 @@ from flyrun.fitting.scan.table_files import Block, File, Shards
 from flyrun.ground import files, progress, run_files
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.lock import locked
+from flyrun.ground.progress import JsonLines
 from flyrun.ground.schema import quoted
 from flyrun.tables import new_rows, pieces, row_filter
 from flyrun.tables.formats import PARQUET
@@ -111,8 +113,8 @@ class PartLook:
                     )
                 writer.write_table(table)
                 done = done.plus(written)
-            told = about | {"rows": done.rows, "error": done.error, "beyond": done.beyond}
-            writer.add_key_value_metadata({_KEY: json.dumps(told)})  # type: ignore[union-attr]
+            stamp = about | {"rows": done.rows, "error": done.error, "beyond": done.beyond}
+            writer.add_key_value_metadata({_KEY: json.dumps(stamp)})  # type: ignore[union-attr]
         return done
 
     def _predicted(self, file: File, name: str) -> Iterator[tuple[Any, Written]]:
@@ -161,7 +163,7 @@ class PartLook:
                 yield 0, (Rows(range(0), {}, {}), held.empty_table().select(keep))
 
 
-def write(order: Order, console: Any) -> tuple[Written, list[str]]:
+def write(order: Order, console: Console | JsonLines | None) -> tuple[Written, list[str]]:
     """Write all parts; what was written, and notes on it. FlyrunError in one line."""
     order = replace(order, out=addresses.full(order.out))
     whole = stored.fitted(order.model)
@@ -286,7 +288,7 @@ def _metadata(path: str) -> dict[str, Any]:
     return {}
 
 
-def _run(look: PartLook, shards: Shards, order: Order, console: Any) -> Written:
+def _run(look: PartLook, shards: Shards, order: Order, console: Console | JsonLines | None) -> Written:
     """Have all parts written."""
     rows = dict.fromkeys((file.path for file in shards.files), 0)
     for block in shards.blocks:
