@@ -12,7 +12,7 @@ element. A file of flyrun/families holds one family, FAMILY; its name is the fil
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -69,6 +69,16 @@ def exponentials(a: np.ndarray) -> np.ndarray:
     return np.exp(a)
 
 
+class Known(NamedTuple):
+    """Auxiliary numbers that are constants. inner: the family that has them all; values: as people read them,
+    by name; sampled: all numbers on the scale on which they are sampled, (A,), where they are known.
+    """
+
+    inner: "Family"
+    values: Mapping[str, float]
+    sampled: np.ndarray
+
+
 @dataclass(frozen=True)
 class Family:
     """One family.
@@ -105,6 +115,7 @@ class Family:
     mirrored: of two labels, whether one is
     the other at −η. parabolas: whether minus the second derivative by η is at most some κ of each row, so
     that Firefly's bounds are parabolas of it; largest(y, trials): κ, (n,), where it is known.
+    known: which auxiliary numbers are constants; None: none is.
     """
 
     name: str
@@ -139,11 +150,24 @@ class Family:
     mirrored: bool = True
     parabolas: bool = False
     largest: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    known: Known | None = None
+
+    @property
+    def of_noise(self) -> bool:
+        """Whether its first auxiliary number is the noise's scale, in units of the target."""
+        known = self.known and self.known.inner.auxiliary(0, 1.0)[0].name in self.known.values
+        return self.link == "identity" and not known
 
     @property
     def target(self) -> str:
         """The name of its domain, a dataset's task."""
         return self.domain.name
+
+    def in_units(self, sd: float) -> "Family":
+        """The same of targets that are divided by sd, numbers that are known with them."""
+        if self.known is None:
+            return self
+        return importlib.import_module("flyrun.families.known_numbers").known(*self.known[:2], sd)
 
     def by_weights(self, weights: np.ndarray) -> np.ndarray:
         """What precision weights (N,) add to the log of the number that they scale, (N,)."""
@@ -191,13 +215,18 @@ def names() -> list[str]:
 
 
 def family(name: str) -> Family:
-    """The family of flyrun/families/<name>.py, or another package's; of links.py, as binomial(cloglog).
+    """The family of flyrun/families/<name>.py, or another package's; of links.py, as binomial(cloglog), or of
+    known_numbers.py, as tweedie(power=1.5).
 
     ConfigError where that cannot be one.
     """
-    name, _, link = name.removesuffix(")").partition("(")
-    if link:
-        return importlib.import_module("flyrun.families.links").linked(family(name), link)
+    if name.endswith(")"):
+        inner, _, inside = name[:-1].rpartition("(")
+        if "=" not in inside:
+            return importlib.import_module("flyrun.families.links").linked(family(inner), inside)
+        pairs = (pair.split("=") for pair in inside.split(", "))
+        values = {number: float(value) for number, value in pairs}
+        return importlib.import_module("flyrun.families.known_numbers").known(family(inner), values)
     if name not in _files() and name in SCHEMAS["model"]:
         return SCHEMAS["model"][name].family()  # type: ignore[attr-defined]
     return importlib.import_module(f"flyrun.families.{name}").FAMILY
@@ -205,7 +234,7 @@ def family(name: str) -> Family:
 
 #: files that hold no family
 _SHARED = {"censoring", "domains", "family", "links", "one_function", "options", "rising", "tails", "zeros"}
-_SHARED |= {"bounded_priors", "cutpoint_priors", "prior_densities", "prior_kinds"}
+_SHARED |= {"bounded_priors", "cutpoint_priors", "known_numbers", "prior_densities", "prior_kinds"}
 
 
 def with_link(name: str, link: str | None) -> str:

@@ -17,6 +17,11 @@ _ROUNDED = 0.1  # scales about a corner, where its derivatives are those of a cu
 _LEAST, _MOST = -700.0, 700.0  # of a log that is drawn
 
 
+def shortest(value: float) -> str:
+    """The shortest text that is this number."""
+    return repr(float(value)).removesuffix(".0")
+
+
 @dataclass(frozen=True)
 class Prior(ABC):
     """Of a number. word: what people write before its parentheses; of: what a is of the number, "" itself.
@@ -159,6 +164,34 @@ class Flat(Prior):
     def __str__(self) -> str:
         """As people write it."""
         return self.word
+
+
+@dataclass(frozen=True)
+class Constant(Prior):
+    """All of the mass at one number, which is known."""
+
+    value: float
+    word: ClassVar[str] = "constant"
+
+    def log_density(self, a: Numbers) -> Numbers:
+        """0 there, −∞ elsewhere."""
+        return np.where(np.equal(a, self.value), 0.0, -np.inf)
+
+    def derivatives(self, a: Numbers) -> tuple[Numbers, Numbers]:
+        """None."""
+        return np.zeros(np.shape(a)), np.zeros(np.shape(a))
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """The number."""
+        return self.value
+
+    def scaled(self, factor: float, shift: float = 0.0) -> Self:
+        """Of shift + factor times the number."""
+        return replace(self, value=shift + factor * self.value)
+
+    def __str__(self) -> str:
+        """As people write it."""
+        return f"{self.word}({shortest(self.value)})"
 
 
 @dataclass(frozen=True)

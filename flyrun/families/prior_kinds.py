@@ -8,6 +8,7 @@ import numpy as np
 from flyrun.families.bounded_priors import Bounded
 from flyrun.families.cutpoint_priors import Dirichlet
 from flyrun.families.prior_densities import (
+    Constant,
     Flat,
     HalfNormal,
     HalfT,
@@ -37,6 +38,7 @@ KINDS: dict[str, Callable[..., Prior]] = {
     "cauchy": lambda mean, scale: StudentT(1.0, mean, scale),
     "laplace": Laplace,
     "flat": Flat,
+    "constant": Constant,
     "half_normal": HalfNormal,
     "half_t": _half_t,
     "half_cauchy": lambda scale: HalfT(1.0, scale),
@@ -53,6 +55,9 @@ BOUNDED = ("normal", "student_t", "cauchy", "laplace")
 UNBOUNDED = (*BOUNDED, "flat")
 ABOVE_0 = ("half_normal", "half_t", "half_cauchy", "exponential", "gamma", "inverse_gamma", "lognormal")
 
+#: fields that may be below 0
+_ANY = ("mean", "value")
+
 
 def made_of(word: str, numbers: list[float], bounds: Mapping[str, float] | None = None) -> Prior:
     """A prior by its word. bounds: lower, upper or both, if any.
@@ -62,6 +67,6 @@ def made_of(word: str, numbers: list[float], bounds: Mapping[str, float] | None 
     prior = KINDS[word](*numbers)
     for field in fields(prior):
         values = np.array(getattr(prior, field.name))
-        if not (values.size and np.isfinite(values).all() and ((values > 0.0).all() or field.name == "mean")):
+        if not (values.size and np.isfinite(values).all() and ((values > 0.0).all() or field.name in _ANY)):
             raise ValueError
     return Bounded(prior, **bounds) if bounds else prior

@@ -9,7 +9,8 @@ import numpy as np
 from flyrun.families.bounded_priors import Bounded
 from flyrun.families.cutpoint_priors import Dirichlet, OfCutpoints
 from flyrun.families.family import Auxiliary, Family
-from flyrun.families.prior_densities import Flat
+from flyrun.families.known_numbers import known
+from flyrun.families.prior_densities import Constant, Flat
 from flyrun.families.prior_kinds import ABOVE_0, BOUNDED, UNBOUNDED
 from flyrun.fitting import priors
 from flyrun.fitting.priors import Typed
@@ -109,6 +110,8 @@ def _of_column(term: str, layout: Layout) -> tuple[str, list[int]] | None:
 def _refuse_kind(typed: Typed, kinds: Collection[str], why: str) -> None:
     word = str(typed.prior).partition("(")[0]
     if word not in kinds:
+        if isinstance(typed.prior, Constant):
+            why = "only a number beside the coefficients, without a formula, is held constant"
         raise ConfigError(f"--prior {quoted(str(typed))}: {why}; choose one of {listing(kinds)}")
 
 
@@ -135,6 +138,22 @@ def _refuse_second(typed: Typed, before: Typed | None) -> None:
         raise ConfigError(f"--prior {quoted(str(typed))}: {quoted(str(before))} is of that too; keep one")
 
 
+def with_constants(family: Family, given: Sequence[Typed], explained: Collection[str]) -> Family:
+    """The family, in which auxiliary numbers whose priors are constants are known.
+
+    explained: those that have a formula. ConfigError for a value that a number cannot have.
+    """
+    numbers = family.auxiliary(0, 1.0) if family.intercept else ()
+    names = {number.name for number in numbers} - {*explained}
+    values = dict[str, float]()
+    for typed in given:
+        if isinstance(typed.prior, Constant) and typed.term in names:
+            for other in given:
+                _refuse_second(typed, other if other is not typed and other.term == typed.term else None)
+            values[typed.term] = typed.prior.value
+    return known(family, values) if values else family
+
+
 def with_priors(family: Family, levels: int, chosen: Chosen, layout: Layout) -> Family:
     """A family whose auxiliary numbers have the priors that are typed for them, in the units of a table."""
     if not chosen.numbers:
@@ -157,7 +176,7 @@ def _with_prior(number: Auxiliary, typed: Typed | None, family: Family, k: int, 
     if typed is None:
         return number
     prior = typed.prior
-    if k == 0 and family.link == "identity":  # of noise, in units of the target
+    if k == 0 and family.of_noise:
         unit = 1.0 / layout.target.sd
         prior = prior.scaled(unit) if prior.of == "log" else prior.scaled(1.0, float(np.log(unit)))
     if not family.intercept:

@@ -32,7 +32,7 @@ class Scales:
         The number stays on the scale on which it is sampled; the noise's is in units of the target.
         """
         part = layout.parameters.get(posterior.auxiliary[k].name)
-        noise = k == 0 and posterior.family.link == "identity"
+        noise = k == 0 and posterior.family.of_noise
         if part is None:
             return None
         return Scales._of(part, 1.0, math.log(layout.target.sd) if noise else 0.0)
@@ -72,7 +72,7 @@ def own_scales(posterior: Posterior, x: np.ndarray, layout: Layout) -> dict[str,
     beta = Scales.of(layout).apply(theta)
     if not family.intercept:
         beta, aux = beta[..., :-1], aux - beta[..., -1:]
-    if family.link == "identity":
+    if family.of_noise:
         aux[..., 0] *= layout.target.sd  # a scale of the noise, in units of the target
     numbers = {}
     for k, (number, place) in enumerate(zip(posterior.auxiliary, places, strict=True)):
@@ -105,7 +105,7 @@ def to_sampled(posterior: Posterior, layout: Layout, draws: Mapping[str, np.ndar
     x = np.empty((len(beta), max(place.stop for place in posterior.places)))
     x[:, : posterior.n_coefficients] = theta.reshape(len(theta), -1)
     if aux is not None:
-        if family.link == "identity":
+        if family.of_noise:
             aux[:, 0] /= layout.target.sd
         with np.errstate(all="ignore"):  # what stands for columns is not used
             sampled = family.unread(aux)

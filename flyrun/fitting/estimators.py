@@ -112,7 +112,10 @@ class _Regression(BaseEstimator):
         answer = engine.answer(asked, Clock().spent(asked.request.budget), seed=self.seed)
         fit = predict.of_draws(asked.layout, asked.family.link, asked.family, {"model": model}, answer.even)
         fit = fit.thinned(min(self.draws, len(fit.beta)))
-        self._layout, self._family = asked.layout, model  # a family holds functions, which cannot be stored
+        self._layout, self._family = (
+            asked.layout,
+            asked.family.name,
+        )  # a family holds functions, which cannot be stored
         self.draws_, self.noise_ = fit.beta, fit.aux
         self.how_ = answer.how
         return answer

@@ -66,6 +66,8 @@ def _variance(seen: Seen, its: Effects) -> np.ndarray:
 def _noise(seen: Seen) -> np.ndarray | float | None:
     """(S,) of a row's noise on the predictor's scale, None where it has none that is alike for all rows."""
     family = seen.fitted.family
+    if family.known and family.known.inner.by_sums:
+        return family.known.values["sigma"] ** 2
     if family.by_sums:
         return seen.numbers["sigma"] ** 2 if "sigma" in seen.numbers else None
     return _LATENT.get(family.link) if seen.fitted.layout.domain.classes or family.mean is None else None

@@ -117,6 +117,12 @@ def place_of(posterior: Posterior) -> int:
     return posterior.places[posterior.linear].stop - 1
 
 
+def log_sd(posterior: Posterior, x: np.ndarray) -> float:
+    """The log of the noise's sd at x, (P,), or as it is known."""
+    known = posterior.family.known
+    return float(x[place_of(posterior)] if posterior.family.of_noise or known is None else known.sampled[0])
+
+
 def lowest(posterior: Posterior) -> float:
     """The log of the noise's sd below which it cannot be told from 0."""
     target = posterior.rows.target
@@ -131,12 +137,18 @@ def refuse_none(posterior: Posterior, log_sigma: float) -> None:
 
 
 def refuse_unbounded(
-    posterior: Posterior, at: np.ndarray, place: int, log_density: Callable[[np.ndarray], np.ndarray]
+    posterior: Posterior,
+    at: np.ndarray,
+    place: int | None = None,
+    log_density: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> None:
     """Raise FlyrunError where a density rises on from its mode, (P,), as the noise's sd falls to 0.
 
-    place: of the log of that sd in x; log_density: (S,) of x (S, P).
+    place: of the log of that sd in x; log_density: (S,) of x (S, P); by default the posterior's.
     """
+    if not posterior.family.of_noise:  # that sd is known
+        return
+    place, log_density = place_of(posterior) if place is None else place, log_density or posterior.log_density
     x = np.stack([at, at, at])
     x[1:, place] = lowest(posterior), 0.5 * (at[place] + lowest(posterior))
     here, *below = log_density(x)

@@ -23,12 +23,14 @@ def differs(
     covariance: np.ndarray,
     rng: np.random.Generator,
     spent: Callable[[], bool],
+    missed: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[str, str]:
     """Why a posterior is not of this mean (P,) and covariance (P, P), and why that was not checked; "" else.
 
     The run goes on until its noise, by its batches, leaves no doubt: all differences are below _TOLERANCE
     times what is asked for, or one is above it. Where doubt stays at its end, what it found decides. spent:
-    whether the time is up, which ends the run.
+    whether the time is up, which ends the run. missed: which of points (S, P) would weigh more than any of
+    the draws that are checked, (S,): where they carry a variance, the draws missed a region.
     """
     cholesky = np.linalg.cholesky(covariance + 1e-12 * np.diag(np.diag(covariance)))
     several = min(_MOST_CHAINS, max(hmc_on_rows.CHAINS, _ROWS // len(posterior.rows)))
@@ -50,11 +52,21 @@ def differs(
             f"an sd is {math.exp(worst):.2f} times and a mean {np.abs(off).max():.2f} sds from that of a "
             "short run of HMC"
         )
+        if (unseen := _unseen(draws @ read.T, missed(draws.reshape(-1, posterior.size)))) > _WIDENED:
+            where = f"is {math.exp(unseen):.2f} times theirs"
+            return f"a short run of HMC reaches where no draw is, by which an sd {where}", ""
         if (asked + noise).max() <= _TOLERANCE:
             return "", ""
         if (asked - noise).max() > 1.0:
             break
     return ("", "") if asked.max() <= 1.0 else (why, "")
+
+
+def _unseen(draws: np.ndarray, missed: np.ndarray) -> float:
+    """The largest log of what sds of chains' draws (C, T, P) are, by what they are without some, (C·T,)."""
+    squares = (draws.reshape(-1, draws.shape[-1]) - draws.mean(axis=(0, 1))) ** 2
+    part = squares[missed].sum(axis=0) / np.maximum(squares.sum(axis=0), 1e-300)
+    return float(-0.5 * np.log1p(-np.minimum(part, 0.99)).min())
 
 
 def _read(posterior: Posterior) -> np.ndarray:

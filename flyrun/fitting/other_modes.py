@@ -143,12 +143,12 @@ def _some(posterior: Posterior, share: np.ndarray, rng: np.random.Generator) -> 
 
 def _starts(posterior: Posterior, at: np.ndarray) -> list[np.ndarray]:
     """Where climbs begin that other choices of outliers than a mode's lead to, (P,) each. at: the mode."""
-    n, rows = posterior.width, posterior.rows
+    n, rows, of_noise = posterior.width, posterior.rows, posterior.family.of_noise
     every = rows.take(slice(None))
     features, share = every.features, leverage(posterior)
     residual = rows.target - rows.offset - features @ at[:n]
-    scale = math.exp(at[gaussian_noise.place_of(posterior)])
-    log_scale = posterior.predictors(every, at[None])[posterior.linear]
+    scale = math.exp(gaussian_noise.log_sd(posterior, at))
+    log_scale = posterior.predictors(every, at[None])[posterior.linear] if of_noise else np.log([scale])
     off = np.abs(residual) > _OFF * np.exp(log_scale[:, 0] if log_scale.ndim > 1 else log_scale)
     gram = _gram(posterior, slice(None)) + np.diag(scale**2 / posterior.prior.sd**2)
 
@@ -175,7 +175,9 @@ def _starts(posterior: Posterior, at: np.ndarray) -> list[np.ndarray]:
             starts.append(mode.find(without, at)[0])
             posterior.queries += without.queries
     spread = float(np.sqrt(np.mean(residual**2)))
-    for level in (spread, max(float(np.quantile(np.abs(residual), 0.1)), _NARROW * spread)):
+    for level in (
+        (spread, max(float(np.quantile(np.abs(residual), 0.1)), _NARROW * spread)) if of_noise else ()
+    ):
         starts.append(at.copy())
         starts[-1][gaussian_noise.place_of(posterior)] = math.log(max(level, 1e-300))
     return starts
@@ -223,7 +225,7 @@ def _distinct(posterior: Posterior, ends: list[np.ndarray], cholesky: np.ndarray
         if not np.isfinite(log_p[k]):
             break
         # rows of equal targets are fitted ever more closely as σ and ν fall: a spike, which no prior bounds
-        if not ends[k][gaussian_noise.place_of(posterior)] > lowest:
+        if not gaussian_noise.log_sd(posterior, ends[k]) > lowest:
             continue
         if _near(ends[k], kept.modes, cholesky):
             continue

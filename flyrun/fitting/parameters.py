@@ -155,6 +155,11 @@ def refuse_weights(table: Table, family: Family) -> None:
     """Raise ConfigError for precision weights of a family whose averages are no such."""
     if table.precision_weights is None:
         return
+    if family.known and family.known.inner.precise:
+        name = family.known.inner.precise[0]
+        raise ConfigError(
+            f"{table.say('precision_weights')}: divides {name}, which is constant; leave one of these out"
+        )
     if family.precise is None:
         others = (name for name in for_tables() if families.family(name).precise is not None)
         raise ConfigError(

@@ -51,7 +51,7 @@ class Seen(NamedTuple):
         rng: np.random.Generator | None = None,
     ) -> "Seen":
         """Of draws by name, (C, T, ...), so many at most."""
-        model_family = posterior.family
+        model_family = posterior.family.in_units(1.0)
         settings = {"model": model_family.name}
         fitted = predict.of_draws(layout, model_family.link, model_family, settings, draws, effects)
         fitted = fitted.thinned(min(count, len(fitted.beta)))

@@ -41,6 +41,7 @@ FORMS = {
     "cauchy": "cauchy(MEAN, SCALE)",
     "laplace": "laplace(MEAN, SCALE)",
     "flat": "flat",
+    "constant": "constant(NUMBER)",
     "half_normal": "half_normal(SD)",
     "half_t": "half_t(DOF, SCALE)",
     "half_cauchy": "half_cauchy(SCALE)",
@@ -103,7 +104,7 @@ def typed(text: str) -> Typed:
             raise ValueError
         return Typed(term, made_of(word, [float(item) for item in items if "=" not in item], bounds))
     except (TypeError, ValueError):
-        form = f"must be {FORMS[word]}, of numbers, above 0 but for MEAN"
+        form = f"must be {FORMS[word]}, of numbers, above 0 but for MEAN and NUMBER"
         form += f"; bounds are {_WITHIN}" if bounds else ""
         raise argparse.ArgumentTypeError(f"{text}: {form}") from None
 
@@ -173,12 +174,15 @@ def terms(layout: Layout) -> dict[str, list[int]]:
 
 def auxiliary(posterior: "Posterior", layout: Layout) -> list[dict[str, Any]]:
     """The priors of a posterior's auxiliary numbers and of its groups', a row each, as a table to read."""
-    from flyrun.families.prior_densities import Normal  # late: as above
+    from flyrun.families.prior_densities import Constant, Normal  # late: as above
 
-    table = []
+    known = posterior.family.known.values if posterior.family.known else {}
+    table: list[dict[str, Any]] = [
+        {"term": name, "prior": f"{Constant(value)}"} for name, value in known.items()
+    ]
     for k, number in enumerate(posterior.auxiliary):
         prior, part = number.prior, layout.parameters.get(number.name)
-        if k == 0 and posterior.family.link == "identity":  # of noise, in units of the target
+        if k == 0 and posterior.family.of_noise:
             unit = layout.target.sd
             prior = prior.scaled(unit) if prior.of else prior.scaled(1.0, math.log(unit))
         if part is None:

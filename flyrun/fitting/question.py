@@ -74,7 +74,9 @@ def _ungrouped(request: Request) -> tuple[Table, Dataset, Layout, Posterior, cho
     layout = Layout.from_dict(dataset.info["layout"])
     # all that follows reads the same
     table = replace(asked, task=dataset.task, sha256=dataset.sha256)
-    model_family = family(model_of(request, dataset.task))
+    of_units = family(model_of(request, dataset.task))
+    of_units = chosen_priors.with_constants(of_units, request.priors, request.formulas)
+    model_family = of_units.in_units(layout.target.sd)
     target, of_trials = dataset.target * layout.target.sd + layout.target.mean, dataset.trials is not None
     parameters.refuse_unknown(request.formulas, model_family, dataset.n_classes, target, of_trials)
     parameters.refuse_weights(table, model_family)
@@ -139,5 +141,5 @@ def look(request: Request) -> list[str]:
         *lines.taken(asked.layout),
         *groups,
         *priors.lines(asked.priors),
-        f"for {model_of(request, asked.table.task)}; --check fits nothing",
+        f"for {asked.family.name}; --check fits nothing",
     ]

@@ -33,7 +33,7 @@ def refuse_unsound(
         sd = np.sqrt(weights @ (x - mean) ** 2)
         unsound = ~(np.isfinite(mean) & (sd > _DIGITS * np.abs(mean)) & np.isfinite(sd))
         n, prior = posterior.n_coefficients, posterior.prior
-        if posterior.family.link == "identity":
+        if posterior.family.of_noise:
             gaussian_noise.refuse_none(posterior, mean[gaussian_noise.place_of(posterior)])
         unsound[:n] |= ~(np.abs(mean[:n] - prior.mean) < _FARTHEST * prior.sd) | ~(sd[:n] < _WIDER * prior.sd)
         known = [*(names[k % posterior.width] for k in range(n)), *(aux.name for aux in posterior.auxiliary)]

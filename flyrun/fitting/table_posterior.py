@@ -63,7 +63,9 @@ def under_priors(
     """
     levels = len(layout.target.levels or [])
     numbers = family.auxiliary(levels, 1.0)
-    chosen = chosen_priors.sort(request.priors, layout, numbers, groups, not family.intercept)
+    known = family.known.values if family.known else {}
+    given = [typed for typed in request.priors if typed.term not in known]
+    chosen = chosen_priors.sort(given, layout, numbers, groups, not family.intercept)
     of_coefficients = priors_of(layout, chosen.coefficients, request.prior_scale, family.intercept)
     slopes = slopes_of(numbers, layout, request.prior_scale, chosen.slopes)
     its = chosen_priors.with_priors(family, levels, chosen, layout)

@@ -125,9 +125,7 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
     shape = mode.covariance(likelihood.curvature + posterior.prior_at(at).curvature)
     share, missed = np.zeros(1), ""
     if posterior.family.outliers:
-        gaussian_noise.refuse_unbounded(
-            posterior, at, gaussian_noise.place_of(posterior), posterior.log_density
-        )
+        gaussian_noise.refuse_unbounded(posterior, at)
         share = other_modes.leverage(posterior)
         several = other_modes.several(posterior, at, shape, share, rng, spent)
         if len(several.parts) > 1:
@@ -137,7 +135,12 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
     if ALL_DRAWS * len(posterior.rows) <= _ALL_ROWS:
         drawn = about_mode(posterior, at, shape, rng, doubtful, spent)
         if doubtful and not drawn.why:
-            why, unchecked = hmc_check.differs(posterior, *drawn.moments(), rng, spent)
+            largest, proposal = drawn.log_weight.max(), drawn.proposal
+
+            def unseen(x: np.ndarray) -> np.ndarray:
+                return posterior.log_density(x) - proposal.log_density(x) > largest
+
+            why, unchecked = hmc_check.differs(posterior, *drawn.moments(), rng, spent, unseen)
             drawn = replace(drawn, why=why, unchecked=unchecked)
     else:
         # no heavy tail: far from the mode the variance of what few rows say would dominate the weights

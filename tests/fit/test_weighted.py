@@ -9,8 +9,19 @@ from scipy.special import logsumexp
 
 from flyrun.cli.main import main
 from flyrun.families.family import family, names
-from flyrun.fitting import even_draws, gaussian_noise, hmc_check, hmc_on_rows, mode, weighted_draws
+from flyrun.fitting import (
+    even_draws,
+    gaussian_noise,
+    hmc_check,
+    hmc_on_rows,
+    mode,
+    question,
+    weighted_draws,
+)
+from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.tables import frames
+from tools.certificate import fresh
 
 LEVELS = 3  # of classes
 #: seeds of tables that are neither nearly all zeros nor nearly Poisson's, of which few rows a draw say enough
@@ -534,3 +545,28 @@ def test_chains_answer_where_weights_are_refused(tmp_path, monkeypatch, capsys):
         assert "weighted" not in tree
         assert tree["posterior"]["beta"].sizes["chain"] == 4
     assert "R-hat" in (tmp_path / "results/runs/mine/report.md").read_text()
+
+
+def test_chains_that_reach_where_no_draw_is_tell_what_their_sds_lack():
+    rng = np.random.default_rng(2)
+    draws = rng.normal(size=(8, 1_000, 3))
+    draws[0, :16, 1] += 12.0
+    missed = np.arange(8_000) < 16
+    assert abs(hmc_check._unseen(draws, missed) - 0.5 * np.log1p(16 * 145 / 8_000)) < 0.02
+    assert (
+        hmc_check._unseen(draws, ~missed & (np.arange(8_000) < 40)) < 0.01
+    )  # the control: some of the others
+
+
+@pytest.mark.thorough
+def test_a_region_beyond_all_draws_is_no_quiet_answer():
+    """45 claims of which 3 are above 0: 0.2 % of the posterior hold a fifth of a coefficient's variance."""
+    old = "beta beta_binomial binomial exponential gamma gaussian hurdle_gamma hurdle_lognormal"
+    old += " hurdle_negative_binomial hurdle_poisson inverse_gaussian log_logistic logistic lognormal"
+    old += " negative_binomial ordinal poisson probit softmax student_t tweedie weibull"
+    old += " zero_inflated_negative_binomial zero_inflated_poisson"
+    _, frame, _ = fresh.table(49, 1, old.split())
+    columns = {"features": ("x0", "x1"), "numeric": ("x0", "x1")}
+    with frames.held(frame) as path:
+        posterior = question.of(Request(path, "y", model="tweedie", table=columns)).posterior
+    assert "where no draw is" in weighted_draws.fit(posterior).why

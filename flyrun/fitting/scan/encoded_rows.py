@@ -120,7 +120,7 @@ class Encoding:
 
     def family(self, its: Family) -> Family:
         """A family as these rows need it: parameters differ by row, or targets were not seen whole."""
-        unseen = {*UNSEEN} & {*self.parts}
+        its, unseen = its.in_units(self.layout.target.sd), {*UNSEEN} & {*self.parts}
         if self.layout.parameters or (unseen and its.alone_derivatives):
             its = its.in_one_part(len(self.values))
         return censoring.censored(its) if unseen else its

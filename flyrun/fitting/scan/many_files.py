@@ -11,6 +11,7 @@ from rich.console import Console
 
 from flyrun.families.family import Family, family, with_link
 from flyrun.fitting import (
+    chosen_priors,
     engine,
     identified,
     level_fits,
@@ -314,6 +315,7 @@ def _model(request: Request, table: TypedTable, y: np.ndarray) -> tuple[str, Fam
         model = "logistic"
     task = schema("model", model).task  # type: ignore[attr-defined]
     model_family = family(with_link(model, request.link))
+    model_family = chosen_priors.with_constants(model_family, request.priors, request.formulas)
     if request.exp:
         ratios.name_of(model_family.link, request.target)
     _refuse_beside(request, table, model_family)

@@ -156,7 +156,7 @@ class Units:
                 turn[place, place] = (sd if linear else 1.0) * back
                 if linear and post.family.intercept:
                     shift[place] = back[:, -1] * mean
-        if sd != 1.0:
+        if sd != 1.0 and post.family.of_noise:
             shift[gaussian_noise.place_of(post)] = math.log(sd)  # the first auxiliary number is the noise's
         entry = post.form.parts.index("entry") if "entry" in post.form.parts else None
         return Units(turn, shift, mix, sd, mean, entry)
@@ -305,8 +305,7 @@ def _of_surrogate(
         return proposal.centre + noise @ proposal.root.T, float(draws)
     centres, several = proposal.centre[None], None
     if post.family.outliers and len(post.rows):
-        place = gaussian_noise.place_of(post)
-        gaussian_noise.refuse_unbounded(post, proposal.centre, place, post.log_density)
+        gaussian_noise.refuse_unbounded(post, proposal.centre)
         shape = proposal.root @ proposal.root.T
         several = other_modes.several(post, proposal.centre, shape, other_modes.leverage(post), rng)
         centres = several.centres

@@ -99,7 +99,8 @@ def _parts(z: np.ndarray, alpha: float) -> Iterator[tuple[slice | np.ndarray, _T
             if logs[0] > logs.max() - _RANGE:
                 yield some, (j, logs)
                 continue
-        order = np.arange(len(z))[some][np.argsort(its)]
+        order = np.argsort(its)
+        order = some.start + order if isinstance(some, slice) else some[order]
         parts += [order[: len(its) // 2], order[len(its) // 2 :]]
 
 
