@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun.fitting import predict, stored
+from flyrun.fitting.fitted_draws import Fitted
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import did_you_mean, listing
 from flyrun.tables.layout import Column
@@ -83,7 +84,7 @@ def derivatives(
     return _told(fit, changes, interval, kind)
 
 
-def average(fit: predict.Fitted, rows: pd.DataFrame, kind: str = "mean") -> np.ndarray:
+def average(fit: Fitted, rows: pd.DataFrame, kind: str = "mean") -> np.ndarray:
     """The expected target, averaged over rows as often as they are there: (S, 1), or (S, K) of classes.
 
     kind: as of `differences`.
@@ -103,7 +104,7 @@ def _all(rows: pd.DataFrame, column: Column, level: str) -> pd.DataFrame:
     return rows.assign(**{column.name: level if column.text else float(level)})
 
 
-def _column(fit: predict.Fitted, name: str) -> Column:
+def _column(fit: Fitted, name: str) -> Column:
     known = {column.name: column for column in fit.layout.columns}
     if name not in known:
         close = did_you_mean(name, list(known))
@@ -111,7 +112,7 @@ def _column(fit: predict.Fitted, name: str) -> Column:
     return known[name]
 
 
-def _told(fit: predict.Fitted, changes: dict[str, np.ndarray], interval: float, kind: str) -> pd.DataFrame:
+def _told(fit: Fitted, changes: dict[str, np.ndarray], interval: float, kind: str) -> pd.DataFrame:
     """Mean, sd and ends of the interval of draws (S, K), a row each; of classes a row a class."""
     labels = [f"{level}: " for level in fit.levels] or [""]
     rows = {
@@ -123,7 +124,7 @@ def _told(fit: predict.Fitted, changes: dict[str, np.ndarray], interval: float, 
     return table.rename_axis(f"change of {_unit(fit, kind)}")
 
 
-def _unit(fit: predict.Fitted, kind: str) -> str:
+def _unit(fit: Fitted, kind: str) -> str:
     """What an expectation is of."""
     name, beside = fit.layout.explained, fit.layout.beside
     domain = fit.layout.domain

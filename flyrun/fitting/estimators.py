@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from flyrun.families.domains import BESIDE, Domain
 from flyrun.families.family import family, names
-from flyrun.fitting import engine, predict, question
+from flyrun.fitting import engine, fitted_draws, predict, question
 from flyrun.fitting.python import typed_prior
 from flyrun.fitting.request import Budget, Clock, Request
 from flyrun.fitting.scan.mappers import OF_MEMORY, memory
@@ -110,7 +110,9 @@ class _Regression(BaseEstimator):
         settings: dict[str, Any] = {"prior_scale": self.prior_scale, "budget": Budget(self.budget)}
         asked = question.of(Request(name, aim, model=model, table=table, priors=priors, **settings))
         answer = engine.answer(asked, Clock().spent(asked.request.budget), seed=self.seed)
-        fit = predict.of_draws(asked.layout, asked.family.link, asked.family, {"model": model}, answer.even)
+        fit = fitted_draws.of_draws(
+            asked.layout, asked.family.link, asked.family, {"model": model}, answer.even
+        )
         fit = fit.thinned(min(self.draws, len(fit.beta)))
         self._layout, self._family = (
             asked.layout,
@@ -120,10 +122,10 @@ class _Regression(BaseEstimator):
         self.how_ = answer.how
         return answer
 
-    def _fitted(self) -> predict.Fitted:
+    def _fitted(self) -> fitted_draws.Fitted:
         model_family, settings = family(self._family), {"model": self._family}
         drawn = self.draws_, self.noise_
-        return predict.Fitted(self._layout, model_family.link, model_family, settings, *drawn)
+        return fitted_draws.Fitted(self._layout, model_family.link, model_family, settings, *drawn)
 
     def _rows(self, X: ArrayLike, beside: Mapping[str, ArrayLike | None] = MappingProxyType({})) -> Rows:
         """New rows. beside: (N,) each, by role. Raises ValueError where the fit had none, or others."""

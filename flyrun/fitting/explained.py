@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from flyrun.fitting.coefficients import INTERVAL
+from flyrun.fitting.fitted_draws import means_at, responses_at
 from flyrun.fitting.groups.grouped_table import OfTable
 from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.fitting.groups.terms_table import OfTerms
-from flyrun.fitting.predict import means_at, responses_at
 from flyrun.fitting.predictive_checks import Seen
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout

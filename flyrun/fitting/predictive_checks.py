@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.fitting import predict
+from flyrun.fitting import fitted_draws
 from flyrun.fitting.groups.curves import Curves
 from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.stored_effects import Effects
@@ -29,10 +29,10 @@ class Seen(NamedTuple):
     """Some of a fit's rows (n,), and what some of its draws say of them.
 
     columns: the linear predictor of columns and their curves, (S, n, ...); p: predictors, as of
-    predict.means_at; numbers: draws of others, (S,) by name, of a fit with groups.
+    fitted_draws.means_at; numbers: draws of others, (S,) by name, of a fit with groups.
     """
 
-    fitted: predict.Fitted
+    fitted: fitted_draws.Fitted
     rows: np.ndarray
     features: np.ndarray
     columns: np.ndarray
@@ -53,7 +53,7 @@ class Seen(NamedTuple):
         """Of draws by name, (C, T, ...), so many at most."""
         model_family = posterior.family.in_units(1.0)
         settings = {"model": model_family.name}
-        fitted = predict.of_draws(layout, model_family.link, model_family, settings, draws, effects)
+        fitted = fitted_draws.of_draws(layout, model_family.link, model_family, settings, draws, effects)
         fitted = fitted.thinned(min(count, len(fitted.beta)))
         rows = _rows(dataset, rng or np.random.default_rng(_SEED))
         sign = dataset.target[rows, None] if dataset.folded else 1.0
@@ -88,7 +88,7 @@ class Seen(NamedTuple):
                 by_row[name] = by_row[name] + added
             else:
                 eta = eta + added
-        return seen._replace(p=[eta, *predict.others_at(fitted, by_row)])
+        return seen._replace(p=[eta, *fitted_draws.others_at(fitted, by_row)])
 
     def slopes(self, effects: Effects, features: np.ndarray | None = None) -> list[np.ndarray]:
         """The columns of a factor's slopes, (n,) each. features: of its formula, where it is another."""
@@ -117,8 +117,8 @@ def of(
     rng = np.random.default_rng(_SEED)
     seen = Seen.of(dataset, posterior, layout, draws, effects, _DRAWS, rng)
     fitted, p, trials, rows = seen.fitted, seen.p, seen.trials, seen.rows
-    mean = np.minimum(predict.means_at(fitted, p, trials), _MOST)
-    new = np.minimum(predict.responses_at(fitted, p, trials, rng), _MOST)
+    mean = np.minimum(fitted_draws.means_at(fitted, p, trials), _MOST)
+    new = np.minimum(fitted_draws.responses_at(fitted, p, trials, rng), _MOST)
     observed = _observed(dataset, layout, rows, mean.shape[-1])
     named = fitted.levels or (layout.target.levels or [""])[1:] or [""]
     several = zip(named, *(np.moveaxis(values, -1, 0) for values in (mean, new, observed)), strict=True)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 from flyrun.fitting import predict, priors, ratios, stored
 from flyrun.fitting.bars import Bar
+from flyrun.fitting.fitted_draws import Fitted
 from flyrun.fitting.formula_sides import merged, parameters
-from flyrun.fitting.predict import Fitted
 from flyrun.fitting.request import KEYS, LISTS, Budget, Clock, Request, refuse_sampling_weights
 from flyrun.fitting.smooths import Smooth
 from flyrun.ground import netcdf

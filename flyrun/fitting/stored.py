@@ -24,7 +24,7 @@ import numpy as np
 
 from flyrun import __version__
 from flyrun.families.family import family
-from flyrun.fitting import predict
+from flyrun.fitting import fitted_draws
 from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.stored_effects import Effects, columns_of, stored_as
 from flyrun.fitting.groups.stored_effects import read as read_effects
@@ -143,7 +143,7 @@ def draws(folder: Path) -> tuple[Draws, Draws]:
     return even, weighted
 
 
-def fitted(folder: Path) -> predict.Fitted:
+def fitted(folder: Path) -> fitted_draws.Fitted:
     """The fit in a run's folder, or of a model. Raises ConfigError where there is none."""
     told = about(folder)
     try:
@@ -154,7 +154,7 @@ def fitted(folder: Path) -> predict.Fitted:
     even, _ = draws(folder)
     with opened(folder) as source, netcdf.read(source) as file:
         effects = read_effects(file, told["settings"], layout)
-    return predict.of_draws(layout, told["link"], model, told["settings"], even, effects)
+    return fitted_draws.of_draws(layout, told["link"], model, told["settings"], even, effects)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
-from flyrun.fitting import mode, predict, stored
+from flyrun.fitting import fitted_draws, mode, predict, stored
 from flyrun.fitting.groups import effects, hull, left_out, scales, stored_effects
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.python import Fit, fit
@@ -211,9 +211,9 @@ def test_means_of_new_groups_are_near_the_integral_over_their_effects(
     assert away()[0] > 0.004
 
 
-def of_predictor(one: predict.Fitted, rows: pd.DataFrame) -> list[np.ndarray]:
+def of_predictor(one: fitted_draws.Fitted, rows: pd.DataFrame) -> list[np.ndarray]:
     """η of each row, (S,)."""
-    return list(predict._predictor(one, predict.checked_rows(one, rows)).T)
+    return list(fitted_draws.predictor(one, predict.checked_rows(one, rows)).T)
 
 
 def test_stratified_variables_are_normal_and_independent_of_each_other() -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.fitting import engine, predict, stored
+from flyrun.fitting import engine, fitted_draws, predict, stored
 from flyrun.fitting.groups import draw
 from flyrun.fitting.python import fit, load
 from flyrun.ground.errors import ConfigError
@@ -185,11 +185,11 @@ def test_terms_that_are_not_integrated_out_are_drawn_by_chains(capsys: pytest.Ca
     one, some = stored.fitted(Path("results/runs/t")).with_new("zero", 0), table.assign(part="p9").head(5)
     found = load("results/runs/t").predict(some, new_groups="draw")
     rows = predict.checked_rows(one, some)
-    eta = predict._predictor(one, rows)  # clinics are known, and their effects there
+    eta = fitted_draws.predictor(one, rows)  # clinics are known, and their effects there
     sd = one.effects[1].triangle[:, 0, 0]
     right = np.exp(eta + 0.5 * sd[:, None] ** 2).mean(axis=0)
     assert np.abs(found["mean"] / right - 1.0).max() < 0.04
-    none = np.exp(predict._predictor(replace(one, effects=one.effects[1:]), rows))
+    none = np.exp(fitted_draws.predictor(replace(one, effects=one.effects[1:]), rows))
     assert np.abs(none.mean(axis=0) / right - 1.0).max() > 0.1  # without the clinics: the control
     rows, groups = load("results/runs/t").loo(), load("results/runs/t").loo(by="clinic")
     assert (rows.rows, groups.rows) == (200, 10)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from flyrun.fitting import finished, loo, predict, stored
+from flyrun.fitting import finished, fitted_draws, loo, predict, stored
 from flyrun.fitting.groups import left_out_terms, level_map
 from flyrun.fitting.groups.followed import Terms
 from flyrun.fitting.groups.following import TermsPosterior
@@ -245,7 +245,7 @@ def test_nested_rows_and_groups_left_out_are_as_chains_without_them(tmp_path: Pa
     assert by.each[2] == pytest.approx(together(one, table[table["clinic"] == "c2"]), abs=0.12)
 
 
-def together(one: predict.Fitted, rows: pd.DataFrame) -> float:
+def together(one: fitted_draws.Fitted, rows: pd.DataFrame) -> float:
     """log p of rows of a new group together: the mean over draws of the product of chances."""
     (chance,) = predict.means(one, predict.checked_rows(one, rows))
     seen = np.where(rows["ill"] == "yes", chance[..., 0], 1.0 - chance[..., 0])

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 import flyrun
 from flyrun.families.family import family
 from flyrun.families.prior_densities import HalfT, Normal
-from flyrun.fitting import bars, finished, predict, smooths, stored
+from flyrun.fitting import bars, finished, fitted_draws, predict, smooths, stored
 from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.predictive_checks import Seen
@@ -248,7 +248,7 @@ def test_curves_are_those_of_nuts(model: str) -> None:
     fit = flyrun.fit(smooth_reference.frame(model), "y ~ s(x) + z", model=model, priors=priors)
     fitted = stored.fitted(fit.folder)
     rows = pd.DataFrame({"x": smooth_reference.AT, "z": 0.0})
-    eta = predict._predictor(fitted, predict.checked_rows(fitted, rows))
+    eta = fitted_draws.predictor(fitted, predict.checked_rows(fitted, rows))
     assert (np.abs(eta.mean(axis=0) - right["mean"]) < 0.1 * np.array(right["sd"])).all()
     assert (np.abs(eta.std(axis=0) / right["sd"] - 1.0) < 0.05).all()
 
@@ -284,7 +284,7 @@ def test_a_curve_of_another_parameter_is_that_of_other_chains() -> None:
         fit = flyrun.fit(frame, ["y ~ 1", "sigma ~ s(x, k=6)"], **priors)  # type: ignore[arg-type]
         assert set(pd.read_csv(fit.folder / "smooths.csv")["smooth"]) == {"sigma[s(x)]"}
         fitted = stored.fitted(fit.folder)
-        (values,) = predict._others(fitted, predict.checked_rows(fitted, pd.DataFrame({"x": at})))
+        (values,) = fitted_draws.others(fitted, predict.checked_rows(fitted, pd.DataFrame({"x": at})))
         moved = np.abs(values.mean(axis=0) - right.mean(axis=0)) / right.std(axis=0)
         return float(max(moved.max(), np.abs(values.std(axis=0) / right.std(axis=0) - 1.0).max()))
 
@@ -305,13 +305,15 @@ def test_a_row_left_out_is_as_a_fit_without_it() -> None:
         without = flyrun.fit(frame.drop(index=row), formulas)
         less = stored.fitted(without.folder)
         rows = predict.checked_rows(less, frame.iloc[[row]])
-        mean, log_sigma = predict._predictor(less, rows)[:, 0], predict._others(less, rows)[0][:, 0]
+        mean, log_sigma = fitted_draws.predictor(less, rows)[:, 0], fitted_draws.others(less, rows)[0][:, 0]
         right = norm(mean, np.exp(log_sigma)).logpdf(frame["y"][row])
         assert each[row] == pytest.approx(np.log(np.exp(right).mean()), abs=0.06)
     # the control: what the whole fit says of these rows is more, as it has seen them
     whole = stored.fitted(fit.folder)
     rows = predict.checked_rows(whole, frame)
-    seen = norm(predict._predictor(whole, rows), np.exp(predict._others(whole, rows)[0])).logpdf(frame["y"])
+    seen = norm(fitted_draws.predictor(whole, rows), np.exp(fitted_draws.others(whole, rows)[0])).logpdf(
+        frame["y"]
+    )
     assert (np.log(np.exp(seen).mean(axis=0)) - each).sum() > 2.0
 
 
@@ -327,8 +329,8 @@ def test_a_fit_says_of_its_rows_what_its_predictions_do(tmp_path: Path) -> None:
     seen = Seen.of(of.dataset, of.posterior, of.layout, draws, stored.fitted(fit.folder).effects, 10_000)
     whole = stored.fitted(fit.folder)
     rows = predict.checked_rows(whole, frame)
-    assert_allclose(seen.p[0], predict._predictor(whole, rows), atol=1e-5)
-    assert_allclose(seen.p[1], predict._others(whole, rows)[0], atol=1e-5)
+    assert_allclose(seen.p[0], fitted_draws.predictor(whole, rows), atol=1e-5)
+    assert_allclose(seen.p[1], fitted_draws.others(whole, rows)[0], atol=1e-5)
 
 
 @pytest.mark.thorough

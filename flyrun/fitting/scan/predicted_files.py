@@ -21,7 +21,7 @@ import pandas as pd
 from rich.console import Console
 
 from flyrun.fitting import predict, stored
-from flyrun.fitting.predict import Fitted
+from flyrun.fitting.fitted_draws import Fitted
 from flyrun.fitting.scan import addresses, row_groups, rows_kept, table_files, workers
 from flyrun.fitting.scan.table_files import Block, File, Shards
 from flyrun.ground import files, progress, run_files
