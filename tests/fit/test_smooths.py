@@ -18,10 +18,12 @@ from flyrun.families.prior_densities import HalfT, Normal
 from flyrun.fitting import bars, finished, fitted_draws, predict, smooths, stored
 from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
+from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.predictive_checks import Seen
 from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 from flyrun.fitting.smooths import Basis, Smooth
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
+from flyrun.tables.layout import Column
 from tests.fit import reference, smooth_reference
 from tests.fit.test_parameters_with_groups import walkers
 from tests.fit.test_terms import break_the_map, chains, differences
@@ -346,6 +348,8 @@ def test_new_rows_beyond_the_data_are_refused_or_straight() -> None:
 
 REFUSED = {
     "s(three)": "C(three)",
+    "te(x, three)": "s(x, by=C(three))",
+    "s(three, by=b)": "C(three) * b",
     "s(seven)": "s(seven, k=7)",
     "s(a)": "a is a category",
     "s(nope)": "nope",
@@ -358,6 +362,7 @@ REFUSED = {
 def test_columns_that_no_smooth_is_of_are_refused(term: str) -> None:
     frame = wiggly().assign(three=lambda frame: frame.index % 3, seven=lambda frame: frame.index % 7)
     frame["a"] = np.where(frame["three"] > 0, "p", "q")
+    frame["b"] = np.where(frame.index % 2 > 0, "p", "q")
     with pytest.raises(ConfigError) as error:
         flyrun.fit(frame, f"y ~ {term} + z")
     assert REFUSED[term] in str(error.value)
@@ -395,3 +400,25 @@ def test_truths_rank_evenly_among_draws_of_a_smooth() -> None:
     found = ranks(60)
     assert min(kstest(each, "uniform").pvalue for each in found.T) > 0.0017  # of six at 0.01
     assert np.mean(np.abs(found - 0.5) < 0.45) == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "cuts"),
+    [
+        (-1.0, 1.0, ["z = -0.8", "z = 0", "z = 0.8"]),
+        (1990.0, 2023.2, ["z = 1993.3", "z = 2006.6", "z = 2019.9"]),
+        (3e5, 1.8e6, ["z = 450000", "z = 1050000", "z = 1650000"]),
+        (2e-7, 9e-7, ["z = 2.7e-07", "z = 5.5e-07", "z = 8.3e-07"]),
+    ],
+)
+def test_a_surfaces_cuts_are_where_their_labels_say(low: float, high: float, cuts: list[str]) -> None:
+    smooth = Smooth(("x", "z"), 5)
+    columns = Column("x", low=0.0, high=1.0), Column("z", low=low, high=high)
+    matrix = smooths.directions(5, 2).matrix
+    drawn = Drawn(
+        smooth, columns, None, np.arange(2), np.zeros((1, 2, len(matrix))), np.zeros((1, 3)), np.ones(1)
+    )
+    shown = drawn.shown(np.array([[0.0], [1.0]]), ["z"])
+    assert [curve["at"] for curve in shown] == cuts
+    # the line by z is all there is, and its mean over draws is half of z
+    assert [2.0 * curve["mean"][0] for curve in shown] == pytest.approx([float(cut[4:]) for cut in cuts])

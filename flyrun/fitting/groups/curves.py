@@ -120,6 +120,16 @@ class Curves:
         return Drawn(self.smooth, self.columns, self.by, draws, np.stack(values), self.centres, degrees)
 
 
+def _as_category(smooth: Smooth, name: str) -> str:
+    """What to write where a column has few values, and why."""
+    category = f"C({quoted(name)})"
+    if others := [other for other in smooth.names if other != name]:
+        return f"s({quoted(others[0])}, by={category}), a curve each,"
+    if smooth.by:
+        return f"{category} * {smooth.by_name}, a coefficient each,"
+    return f"{category}, a coefficient each,"
+
+
 def of_table(smooth: Smooth, layout: Layout, frame: pd.DataFrame, copies: np.ndarray | None) -> Curves:
     """Curves of a table's rows. Raises ConfigError for columns that no smooth can be of."""
     columns, by = columns_of(smooth, layout)
@@ -128,7 +138,7 @@ def of_table(smooth: Smooth, layout: Layout, frame: pd.DataFrame, copies: np.nda
         if different < _FEWEST:
             raise ConfigError(
                 f"{smooth}: {column.name} has {different} different values, of which a curve needs "
-                f"{_FEWEST}; write C({quoted(column.name)}), a coefficient each, in its place"
+                f"{_FEWEST}; write {_as_category(smooth, column.name)} in its place"
             )
         if different < smooth.k:
             fewer = replace(smooth, k=different)

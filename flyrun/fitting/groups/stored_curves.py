@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from flyrun.fitting import smooths
 from flyrun.fitting.smooths import Basis, Smooth
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.schema import quoted
-from flyrun.tables.layout import Column, Layout
+from flyrun.tables.layout import Column, Layout, plain
 
 if TYPE_CHECKING:
     import h5py
@@ -91,7 +92,7 @@ class Drawn:
         """
         (along, *across), smooth = self.columns, self.smooth
         grid, beta = np.linspace(along.low, along.high, _STEPS), beta[self.draws]
-        cuts = [[column.low + part * (column.high - column.low) for column in across] for part in _CUTS]
+        cuts = [[_cut(column, share) for column in across] for share in _CUTS]
         shown = list[dict[str, Any]]()
         for k, curve in enumerate(smooth.curves([] if self.by is None else self.by.levels or [])):
             level = self.by and f":{smooth.by_name}[{(self.by.levels or [])[k]}]"
@@ -105,7 +106,7 @@ class Drawn:
                 low, high = np.quantile(total, INTERVAL, axis=0)
                 numbers = {"value": grid, "mean": total.mean(axis=0), "sd": total.std(axis=0, ddof=1)}
                 numbers |= {"low": low, "high": high}
-                at = ", ".join(f"{c.name} = {value:.3g}" for c, value in zip(across, cut, strict=True))
+                at = ", ".join(f"{c.name} = {plain(value)}" for c, value in zip(across, cut, strict=True))
                 about = {"smooth": curve, "column": along.name, "at": at, "splines": self.values.shape[2]}
                 about |= {"freedom": float(self.freedom[k])}
                 shown.append(about | {name: each.tolist() for name, each in numbers.items()})
@@ -117,6 +118,12 @@ def read(group: h5py.Group, smooth: Smooth, layout: Layout) -> Drawn:
     columns, by = columns_of(smooth, layout)
     variables = (group[name][...] for name in ("draw", "coefficients", "centres", "freedom"))
     return Drawn(smooth, columns, by, *variables)
+
+
+def _cut(column: Column, share: float) -> float:
+    """At this share of its range, to a hundredth of that or less."""
+    value = column.low + share * (column.high - column.low)
+    return round(value, 2 - math.floor(math.log10(column.high - column.low))) + 0.0  # -0 is 0
 
 
 def lines_of(values: np.ndarray) -> np.ndarray:
