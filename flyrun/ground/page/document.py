@@ -28,6 +28,7 @@ _VERSIONS = ("flyrun", "commit", "python", "numpy", "scipy", "numba", "scikit-le
 _MACHINE = ("cpu", "cores", "platform", "blas", "blas_threads")
 _FOOTER = (("flyrun", "commit", "python", "numpy", "numba"), ("cpu", "cores", "blas", "blas threads"))
 _BARE = ("cpu", "blas")  # whose values name them
+VERSION = 1  # of table.json: one more where a key goes or means something else
 NO_SETTINGS = View("Settings", (), ())
 
 
@@ -179,7 +180,8 @@ def as_json(
         "states": states or {},
         "messages": messages or {},
     }
-    return json.dumps({"rows": rows, "meta": meta}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    whole_table = {"version": VERSION, "rows": rows, "meta": meta}
+    return json.dumps(whole_table, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def plain(value: object) -> Any:
