@@ -71,4 +71,4 @@ def test_the_month_of_an_insurer_runs_as_it_stands_there(tmp_path, monkeypatch, 
     worst = parquet.read_table(io.BytesIO(s3.objects["insurer/worst/part-0.parquet"]))
     assert 0 < len(worst) < 400
     assert not s3.uploads
-    assert "│" not in "".join(one.out for one in told)  # and no bars where no terminal is
+    assert "━" not in "".join(one.out for one in told)  # and no bars where no terminal is

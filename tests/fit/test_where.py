@@ -1,6 +1,7 @@
 """`--where`: which rows are used, of one table, of a scan and of predictions; what is refused."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -233,3 +234,25 @@ def test_groups_of_a_scan_are_of_these_rows():
     for name, (mean, sd) in some.items():
         assert mean == pytest.approx(alone[name][0], abs=0.1 * sd)
     assert [group["levels"] for group in fit["groups"]] == [group["levels"] for group in other["groups"]]
+
+
+def test_rows_that_are_not_used_may_hold_what_a_scan_refuses(capsys):
+    pytest.importorskip("pyarrow")
+    frame = table(600).assign(years=1.0)
+    frame.loc[[7, 400], ["x", "years"]] = [1e200, -1.0]
+    frame["used"] = np.isin(np.arange(600), [7, 400], invert=True).astype(int)
+    (Path.cwd() / "rows").mkdir()
+    for k, part in enumerate(np.array_split(np.arange(600), 2)):
+        frame.iloc[part].to_parquet(f"rows/{k}.parquet", index=False)
+    frame[frame.used == 1].to_parquet("alone.parquet", index=False)
+    words = ["y ~ x", "--model", "gaussian", "--quiet"]
+    assert main(["fit", "rows", *words, "--where", "used == 1", "--weights", "years"]) == 0
+    assert main(["fit", "alone*.parquet", *words, "--name", "alone"]) == 0
+    (some, _), (alone, _) = coefficients("rows"), coefficients("alone")
+    assert all(pair == pytest.approx(alone[name], rel=1e-9) for name, pair in some.items())
+    # where such rows are used they are named, and nothing else is said
+    capsys.readouterr()
+    assert main(["fit", "rows", *words, "--where", "used < 2", "--name", "all"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    of_either = r"rows/(0.parquet: row group 0, row 7|1.parquet: row group 0, row 100), column x is 1e\+200"
+    assert re.search(of_either, line)

@@ -27,7 +27,7 @@ def refuse_ends(shards: Shards, table: TypedTable, columns: Sequence[str]) -> No
             continue
         for value, block in ((ends.low, ends.of_low), (ends.high, ends.of_high)):
             number, role = float(value) + 0.0, table.role(name)  # of −0 files say where 0 is the least
-            if number in codes:
+            if number in codes or block.file.where:  # that row may be none of those used: a look sees these
                 continue
             held, known = f"is {plain(number)} in a row", domains.BESIDE.get(role)
             if known is not None and (refusal := known.refusal(np.array([number]))):

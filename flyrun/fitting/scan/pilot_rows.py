@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.fitting.rows_posterior import Posterior, Rows
-from flyrun.fitting.scan.encoded_rows import Encoding, Form, complete, row_of
+from flyrun.fitting.scan.encoded_rows import LARGEST, Encoding, Form, complete, row_of
 from flyrun.fitting.scan.row_groups import Part, head
 from flyrun.fitting.scan.second_order import Centre, Sites
 from flyrun.fitting.scan.table_files import Block
@@ -90,7 +90,7 @@ class PilotLook(_Read):
             columns = self.terms.made(columns, part.place[picked], str(block))
             width = len(self.terms.names)
         x = np.column_stack(columns)
-        kept = np.isfinite(x).all(axis=1) & np.isfinite(y[picked])
+        kept = (np.abs(x) <= LARGEST).all(axis=1) & np.isfinite(y[picked])  # a scan's looks name the others
         x, picked, sources = x[kept], picked[kept], sources[kept]
         at = np.column_stack([np.full(len(picked), block.number), part.place[picked]])
         return _sample(x, width, y[picked], chance[picked] * part.share, len(y), sources, at)
