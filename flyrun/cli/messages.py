@@ -17,6 +17,10 @@ def explain(error: Exception) -> int:
     if isinstance(error, FlyrunError):
         print_error(f"error: {error}")
         return REFUSED
+    if isinstance(error, MemoryError):
+        what = f"out of memory ({error})" if str(error) else "out of memory"
+        print_error(f"error: {what}; use fewer columns or rows, or a machine with more; what is done is kept")
+        return REFUSED
     if isinstance(error, OSError) and error.filename:  # a name too long, a folder closed to us
         print_error(f"error: {error.filename}: {error.strerror}; name another place")
         return REFUSED

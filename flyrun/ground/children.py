@@ -2,14 +2,17 @@
 
 import contextlib
 import multiprocessing
+import multiprocessing.connection
 import multiprocessing.forkserver
 import multiprocessing.resource_tracker
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -30,6 +33,7 @@ def _start_tracker() -> None:
 
 
 T = TypeVar("T")
+_LOOK_EVERY_S = 0.5  # for processes that have ended
 _JAX64 = "JAX_ENABLE_X64"
 _SAFE, _safe_path = "PYTHONSAFEPATH", threading.Lock()
 
@@ -113,10 +117,28 @@ class Pool(ProcessPoolExecutor):
         context = starting()
         reader, self._open = context.Pipe(duplex=False)
         super().__init__(workers, context, _end_with, (reader, dict(os.environ)))
+        self._results = self._result_queue._writer  # type: ignore[attr-defined]
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def submit(self, *args: Any, **kwargs: Any) -> Future:
-        with sigint_blocked():
-            return super().submit(*args, **kwargs)
+        """As of the base class. Raises BrokenProcessPool where a process has died."""
+        try:
+            with sigint_blocked():
+                return super().submit(*args, **kwargs)
+        except OSError as error:
+            if self._results.closed:
+                raise BrokenProcessPool("a process died") from error
+            raise
+
+    def _watch(self) -> None:
+        """End all once one has died: Python waits for ever for the rest of a result that it was sending."""
+        while (processes := self._processes) is not None:
+            sentinels = [process.sentinel for process in list(processes.values())]
+            if multiprocessing.connection.wait(sentinels, timeout=_LOOK_EVERY_S):
+                self.end()
+                return
+            if not sentinels:
+                time.sleep(_LOOK_EVERY_S)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
         """Wait for what was submitted; after an error, end it."""
@@ -127,6 +149,7 @@ class Pool(ProcessPoolExecutor):
     def end(self) -> None:
         """End the processes at once; what they were doing is lost."""
         self._open.close()
+        self._results.close()  # who reads half a result then meets its end
 
 
 def _end_with(reader: Connection, environment: dict[str, str]) -> None:

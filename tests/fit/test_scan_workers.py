@@ -2,8 +2,6 @@
 
 import os
 import time
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,9 +9,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from flyrun.fitting.scan import kept_sums, mappers, row_weights, table_files
 from flyrun.fitting.scan.block_sums import SumLook
-from flyrun.ground.errors import ConfigError
+from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.executor import Dask
 from tests.fit import scan_rounds
+from tests.fit.dying_looks import Dying, Fatal
 from tests.fit.test_scan import scan, table, write
 
 pytest.importorskip("pyarrow")
@@ -78,30 +77,38 @@ def test_the_bits_do_not_depend_on_processes(tmp_path, workers):
             assert same(here, scan(folder, mapper=mappers.Mapper(run, kept, silent)))
 
 
-class Dying(NamedTuple):
-    """A look whose worker dies the first time, and that says how often each block was looked at."""
-
-    folder: Path
-
-    def __call__(self, block):
-        files = [self.folder / f"{block.number}-{k}" for k in range(9)]
-        next(file for file in files if not file.exists()).touch()
-        if block.number == 3 and not files[1].exists():
-            os._exit(1)
-        return block.rows
+WAYS = {"processes": lambda: mappers.local(2), "dask": lambda: dask_mapper.on_dask(Dask(), 2, silent)}
 
 
-@pytest.mark.slow
-def test_only_what_a_dead_worker_held_is_looked_at_again(tmp_path):
+@pytest.mark.parametrize("way", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
+def test_only_what_a_dead_worker_held_is_looked_at_again(tmp_path, way):
     found = table_files.find(str(write(tmp_path / "shards", table(np.random.default_rng(0), 4_000))))
     (tmp_path / "looks").mkdir()
-    with dask_mapper.on_dask(Dask(), 2, silent) as run:
+    with WAYS[way]() as run:
         mapper = mappers.Mapper(run, kept_sums.Kept(tmp_path / "kept"), silent)
         rows = mapper(Dying(tmp_path / "looks"), [[block] for block in found.blocks], "dying")
     assert rows == [block.rows for block in found.blocks]
     looks = sorted(path.name for path in (tmp_path / "looks").iterdir())
     assert "3-1" in looks
     assert len(looks) <= len(found.blocks) + 2  # what the dead worker had finished was here already
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("way", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("dies", "why"), [(True, "2 died, most likely for want"), (False, "one is out of mem")]
+)
+def test_workers_without_memory_are_one_line(tmp_path, monkeypatch, way, dies, why):
+    monkeypatch.setattr(mappers, "REDONE", 1)
+    monkeypatch.setattr(dask_mapper, "REDONE", 1)
+    found = table_files.find(str(write(tmp_path / "shards", table(np.random.default_rng(0), 400))))
+    groups = [[block] for block in found.blocks[:2]]
+    with WAYS[way]() as run:
+        mapper = mappers.Mapper(run, kept_sums.Kept(tmp_path / "kept"), silent)
+        with pytest.raises(
+            DataError, match=rf"part-.*: workers cannot read it \({why}.*; what is done is kept"
+        ):
+            mapper(Fatal(dies), groups, "fatal")
 
 
 @pytest.mark.slow

@@ -16,17 +16,16 @@ import distributed
 
 from flyrun.fitting.scan import addresses
 from flyrun.fitting.scan.kept_sums import Looked
-from flyrun.fitting.scan.mappers import Look, Run, run_group
+from flyrun.fitting.scan.mappers import REDONE, Look, Run, run_group, too_little_memory
 from flyrun.fitting.scan.table_files import Block
 from flyrun.ground import children, slurm
 from flyrun.ground.dask_cluster import local_cluster, refuse_unfit
-from flyrun.ground.errors import DataError, FlyrunError
+from flyrun.ground.errors import FlyrunError
 from flyrun.ground.executor import Dask
 
 _PATIENCE_S = 60.0  # without a scheduler, or with one that has no worker
 _LOOK_EVERY_S = 1.0
 _SAY_EVERY_S = 30.0
-_REDONE = 4  # times that a group's worker may die
 _LOST = (OSError, TimeoutError, distributed.CancelledError)
 
 
@@ -138,17 +137,14 @@ class _Session:
             raise error
         if error is None:
             raise OSError("cancelled")
-        if not isinstance(error, (distributed.KilledWorker, OSError)):
+        if not isinstance(error, (distributed.KilledWorker, OSError, MemoryError)):
             failure = f"{type(error).__name__}: {error}"
             raise FlyrunError(
                 f"executor=dask: a worker failed ({failure}); install the same flyrun there as here"
             ) from error
         deaths[k] += 1
-        if deaths[k] > _REDONE:
-            raise DataError(
-                f"{path}: its workers died {deaths[k]} times, most likely for want of memory; give them "
-                "more, or write smaller row groups"
-            )
+        if deaths[k] > REDONE or isinstance(error, MemoryError):
+            raise too_little_memory(path, deaths[k], "start fewer a machine")
 
     def _connect(self) -> Any:
         """The client, once there is a scheduler with a worker."""

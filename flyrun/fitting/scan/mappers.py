@@ -15,9 +15,10 @@ from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.weighted_draws import never
 from flyrun.ground import children, environment
-from flyrun.ground.errors import ConfigError
+from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.progress import duration
 
+REDONE = 4  # times that workers of a group of row groups may die
 OF_MEMORY = 8  # the part of it that rows of a stage may take
 _HERE = 20_000_000  # numbers up to which this process is as quick as others that must start first
 
@@ -123,16 +124,39 @@ def local(count: int) -> Iterator[Run]:
     if count == 1:
         yield in_turn
         return
-    with children.Pool(count) as pool:
+    from concurrent.futures import as_completed  # late, as below: not every scan has workers
+    from concurrent.futures.process import BrokenProcessPool  # late
+
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(children.Pool(count))
 
         def run(look: Look, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:
-            from concurrent.futures import as_completed  # late: not every scan has workers
-
-            futures = {pool.submit(run_group, look, group): k for k, group in enumerate(groups)}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
+            nonlocal pool
+            left, deaths = set(range(len(groups))), 0
+            while left:
+                try:
+                    futures = {pool.submit(run_group, look, groups[k]): k for k in sorted(left)}
+                    for future in as_completed(futures):
+                        looked = future.result()
+                        left.discard(futures[future])
+                        yield futures[future], looked
+                except (BrokenProcessPool, MemoryError) as error:
+                    deaths += 1
+                    if deaths > REDONE or isinstance(error, MemoryError):
+                        path = groups[min(left)][0].file.path
+                        raise too_little_memory(path, deaths, "take fewer, by --workers 1") from error
+                    pool = stack.enter_context(children.Pool(count))
 
         yield run
+
+
+def too_little_memory(path: str, deaths: int, instead: str) -> DataError:
+    """Of groups of which so many workers died, or one had no memory; a file is the first of them."""
+    why = f"{deaths} died, most likely for want of memory" if deaths > REDONE else "one is out of memory"
+    return DataError(
+        f"{path}: workers cannot read it ({why}); what is done is kept; give them more memory, {instead}, or "
+        "write smaller row groups"
+    )
 
 
 def in_turn(look: Look, groups: list[list[Block]]) -> Iterator[tuple[int, Looked]]:

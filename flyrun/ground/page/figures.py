@@ -2,6 +2,7 @@
 
 import io
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flyrun.ground import paths
 from flyrun.ground.errors import FlyrunError
 
 if TYPE_CHECKING:
@@ -41,8 +43,16 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+def _with_cache() -> None:
+    """Let matplotlib keep its fonts in our cache where the home takes no files: else it complains."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    if "MPLCONFIGDIR" not in os.environ and not paths.writable(Path(base) / "matplotlib"):
+        os.environ["MPLCONFIGDIR"] = str(paths.cache_dir("matplotlib"))
+
+
 def new_figure(**settings: Any) -> Any:
     """A matplotlib Figure."""
+    _with_cache()
     from matplotlib.figure import Figure  # late, as below: a worker that only summarises draws nothing
 
     return Figure(**settings)
@@ -85,6 +95,7 @@ def caption(plot: Callable[..., Any]) -> str:
 
 def _drawn(plot: Callable[[], Any], path: Path, pdf: bool) -> tuple[str, list[str]]:
     """Write path.png (white), path.svg and path.pdf (transparent); the SVG's text, "" if none, and faults."""
+    _with_cache()
     import matplotlib  # late
 
     with matplotlib.rc_context(_STYLE):
