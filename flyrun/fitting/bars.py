@@ -1,5 +1,6 @@
 """Groups of rows and smooths in a formula, as `(1 + a || clinic)` and `s(x)`, taken out of the others."""
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -8,10 +9,14 @@ from typing import Any
 from flyrun.fitting import smooths
 from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import FlyrunError
-from flyrun.tables.quoting import masked, quoted
+from flyrun.tables.quoting import Names, masked, quoted
 
 _NAME = re.compile(r"`([^`]+)`|([^\W\d][\w.]*)")
 _MULTIPLE = re.compile(r"mm\(([^()=]*)\)")
+_CATEGORY = re.compile(
+    r"C\(\s*(`[^`]+`|[^\W\d][\w.]*)\s*"
+    r"(?:,\s*Treatment\(\s*(?:reference\s*=\s*)?('[^']*'|\"[^\"]*\"|[\d.]+)\s*\)\s*)?\)"
+)
 _WITHIN = ":"  # between the columns of nested groups, and their levels
 
 
@@ -19,7 +24,8 @@ _WITHIN = ":"  # between the columns of nested groups, and their levels
 class Bar:
     """Effects of each level of columns, of pairs of levels where there are several: an intercept or none, and
     slopes of these columns. correlated: whether effects are. of: the parameter of the target's distribution
-    whose formula has it, empty of the target's.
+    whose formula has it, empty of the target's. fixed: whether each level has a coefficient against the
+    reference's, by default the first level, and no sd is learnt.
     """
 
     columns: tuple[str, ...]
@@ -27,9 +33,15 @@ class Bar:
     intercept: bool = True
     correlated: bool = True
     of: str = ""
+    fixed: bool = False
+    reference: str = ""
 
     def __str__(self) -> str:
         """As a formula has it, which is written where it is not the target's."""
+        if self.fixed:
+            against = f", Treatment({self.reference!r})" if self.reference else ""
+            term = f"C({quoted(self.group)}{against})"
+            return f"{quoted(self.of)} ~ {term}" if self.of else term
         effects = [] if self.intercept and self.slopes == () else list(map(quoted, self.slopes))
         effects = ["1" if self.intercept else "0", *effects]
         line = "|" if self.correlated else "||"
@@ -59,7 +71,13 @@ class Bar:
     @property
     def names(self) -> list[str]:
         """Of its effects."""
-        return [self.named(name) for name in (*(["intercept"] if self.intercept else []), *self.slopes)]
+        of_levels = "coefficient" if self.fixed else "intercept"
+        return [self.named(name) for name in (*([of_levels] if self.intercept else []), *self.slopes)]
+
+    @property
+    def term(self) -> str:
+        """What people call all its coefficients, where it is fixed."""
+        return self.named(f"C({quoted(self.group)})")
 
     @property
     def label(self) -> str:
@@ -114,9 +132,39 @@ def read(texts: Iterable[str]) -> list[Bar | Smooth]:
     for text in texts:
         left, _, _ = masked(text).partition("~")
         of = text[: len(left)].strip(" `") if len(left) < len(text) else ""
+        right = text[len(left) + 1 :] if of else text
+        if (category := category_of(right)) is not None:
+            bars.append(replace(category, of=of))
+            continue
         found = split(text if of else f"~ {text}")[1]
         bars += [replace(bar, of=of) for bar in found]
     return bars
+
+
+def category_of(term: str) -> Bar | None:
+    """A column's levels with a coefficient each, where a term is one column, in C() or not."""
+    match = _CATEGORY.fullmatch(term.strip())
+    name = _column(match[1]) if match else _column(term)
+    if name is None:
+        return None
+    return Bar((name,), fixed=True, reference=str(ast.literal_eval(match[2])) if match and match[2] else "")
+
+
+def without(formula: str, column: str) -> tuple[str, Bar | None]:
+    """The right side of a formula without a column that is a term of it, and that term."""
+    kept, taken = "", None
+    for sign, term in _terms(formula):
+        category = category_of(term)
+        if taken is None and sign == "+" and category is not None and category.group == column:
+            taken = category
+        else:
+            kept += f" {sign} {term}" if kept or sign == "-" else term
+    return kept or "1", taken
+
+
+def term_with(formula: str, column: str) -> str | None:
+    """The first term of a formula's right side that names a column."""
+    return next((term for _, term in _terms(formula) if column in Names.of(term, [], ()).columns), None)
 
 
 def _bars(term: str, inside: str) -> list[Bar]:

@@ -68,8 +68,8 @@ def sort(
             _refuse_second(typed, chosen.numbers.get(number.name))
             chosen.numbers[number.name] = typed
         elif term in groups:
-            correlation = term.rpartition("[")[2].startswith("cor(")
-            _refuse_kind(typed, ("lkj",) if correlation else ABOVE_0, _WHAT["cor" if correlation else "sd"])
+            kind = next((kind for kind in _OF_GROUPS if term.rpartition("[")[2].startswith(f"{kind}(")), "sd")
+            _refuse_kind(typed, _OF_GROUPS.get(kind, ABOVE_0), _WHAT[kind])
             _refuse_second(typed, chosen.groups.get(term))
             chosen.groups[term] = typed
         elif (place := _of_column(term, layout)) is not None:
@@ -94,7 +94,10 @@ _WHAT = {
     "logit": "a chance",
     "sd": "an sd is above 0",
     "cor": "a correlation is between -1 and 1",
+    "C": "coefficients of so many levels have normal ones",
 }
+#: kinds of what is no sd of groups' effects, by how its term begins
+_OF_GROUPS = {"cor": ("lkj",), "C": ("normal",)}
 
 
 def _of_column(term: str, layout: Layout) -> tuple[str, list[int]] | None:

@@ -106,6 +106,8 @@ def _all(rows: pd.DataFrame, column: Column, level: str) -> pd.DataFrame:
 
 def _column(fit: Fitted, name: str) -> Column:
     known = {column.name: column for column in fit.layout.columns}
+    fixed = (factor for factor in fit.factors if factor.bar.fixed)
+    known |= {each.bar.group: Column(each.bar.group, list(each.levels), text=True) for each in fixed}
     if name not in known:
         close = did_you_mean(name, list(known))
         raise ConfigError(f"{name}: explains nothing in this fit{close}; there are {listing(known)}")

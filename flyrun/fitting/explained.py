@@ -38,7 +38,8 @@ def of(
     """
     seen = Seen.of(dataset, posterior, layout, draws, effects, _DRAWS)
     plain = seen.columns.var(axis=1)
-    by_factor = {its.bar.group: _variance(seen, its) for its in seen.fitted.factors if not its.bar.of}
+    learnt = (its for its in seen.fitted.factors if not its.bar.of and not its.bar.fixed)
+    by_factor = {its.bar.group: _variance(seen, its) for its in learnt}
     total = plain + sum(by_factor.values())
     rows = {f"share({name})": variance / total for name, variance in by_factor.items()}
     rows |= {"share(columns)": plain / total} if by_factor else {}

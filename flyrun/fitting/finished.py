@@ -132,8 +132,12 @@ def _draws(
     x = to_sampled(posterior, layout, draws)
     if isinstance(posterior, (grouped_table.OfTable, OfTerms)):
         draws |= {name: np.full(len(x), _NONE) for name in none}
-        others = {prior["term"]: draws[prior["term"]].ravel() for prior in posterior.other_priors()}
-        x = np.concatenate([x, posterior.h_of(others)], axis=1)
+        others = {
+            prior["term"]: draws[prior["term"]].ravel()
+            for prior in posterior.other_priors()
+            if prior["term"] in draws
+        }
+        x = np.concatenate([x, posterior.h_of(others, len(x))], axis=1)
     return x, log_weight
 
 

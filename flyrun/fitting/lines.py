@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
+from flyrun.fitting.groups.grouped_table import OfCategory, OfTable, OfTerms
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import INTERCEPT, Column, Layout, plain
@@ -29,19 +29,26 @@ def of_table(table: Table, dataset: Dataset, layout: Layout, posterior: Posterio
         f"{name} by {', '.join(part.names[:-1]) or INTERCEPT}" for name, part in layout.parameters.items()
     ]
     model += f"; {'; '.join(further)}" if further else ""
-    return [*shape(table, layout), *taken(layout, MOST_SHOWN), model]
+    return [*shape(table, layout, posterior), *taken(layout, MOST_SHOWN, posterior), model]
 
 
-def shape(table: Table, layout: Layout) -> list[str]:
+def shape(table: Table, layout: Layout, posterior: Posterior) -> list[str]:
     """How large a table is, and what was left out."""
     lost = f" of {layout.of:,}, where {table.where}" if layout.of else ""
     lost += f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
     lost += f", standing for {layout.copies:,.0f}" if layout.copies != layout.rows else ""
-    count = sum(len(part.names) for part in (layout, *layout.parameters.values()))
-    columns = f"{len(layout.columns)} columns, {count} coefficients"
-    shape = f"{layout.rows:,} rows{lost}, {columns if layout.columns else 'no columns, the intercept alone'}"
+    shape = f"{layout.rows:,} rows{lost}, {size(layout, posterior)}"
     shape += " a class" if layout.task == "classes" else ""
     return [f"{Path(str(table.path)).name}: {shape}", *left_out(layout)]
+
+
+def size(layout: Layout, posterior: Posterior) -> str:
+    """How many columns and coefficients there are."""
+    columns, many = {column.name for column in layout.columns}, _categories(posterior)
+    columns |= {column.name for _, column in many}
+    count = sum(len(part.names) for part in (layout, *layout.parameters.values()))
+    count += sum(len(column.encoded) for _, column in many)
+    return f"{len(columns)} columns, {count:,} coefficients" if columns else "no columns, the intercept alone"
 
 
 def left_out(layout: Layout) -> list[str]:
@@ -50,9 +57,14 @@ def left_out(layout: Layout) -> list[str]:
     return [f"left out: {names}, without a name and counting the rows"] if names else []
 
 
-def taken(layout: Layout, most: int | None = None) -> list[str]:
+def _categories(posterior: Posterior | None) -> list[tuple[str, Column]]:
+    """Of many levels, as of OfTerms."""
+    return posterior.categories if isinstance(posterior, OfTerms | OfCategory) else []
+
+
+def taken(layout: Layout, most: int | None = None, posterior: Posterior | None = None) -> list[str]:
     """What each column was taken for, the target first; features in at most so many lines."""
-    columns = [layout.target, *layout.columns]
+    columns = [layout.target, *layout.columns, *dict(_categories(posterior)).values()]
     shown = columns if most is None or len(columns) <= most else columns[: most - 1]
     lines = [_taken(column) + (" (the target)" if column is layout.target else "") for column in shown]
     beside = ((role.replace("_", " "), column) for role, column in layout.beside.items())

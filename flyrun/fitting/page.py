@@ -72,7 +72,10 @@ def views(fit: Fit) -> list[View]:
         tables.append(table("Smooth curves", _SMOOTH, _OF_SMOOTHS, list(curves.values())))
     for one in fit.get("groups", ()):
         shown = _EFFECTS if len(one["effects"]) > 1 else _EFFECTS[1:]
-        tables.append(table(f"Effects of {one['group']}", _LEVEL, shown, one["rows"]))
+        title = f"Effects of {one['group']}"
+        if "against" in one:
+            title = f"Coefficients of {one['group']} against {one['against']}"
+        tables.append(table(title, _LEVEL, shown, one["rows"]))
     return tables
 
 
@@ -119,12 +122,15 @@ name[level] is that level's difference from the first. 3 % and 97 %: quantiles o
 94 % interval. effect: the mean per {{ per }} of a number column{% if per == "sd" %} (from one value to the
 other of a column of two){% endif %}{% if regression %}, in {{ per }}s of the target{% endif %}, as in the
 figure, so that columns compare.
-{% for one in groups %} Effects of {{ one.group }}: by how much
+{% for one in groups %}{% if "against" in one %} Coefficients of {{ one.group }}: each level's
+difference from {{ one.against }}{% if one.shown < one.levels %}; the {{ one.shown }} lowest and highest of
+{{ one.levels }} levels{% endif %}.
+{% else %} Effects of {{ one.group }}: by how much
 {% if one.shown < one.levels %}the {{ one.shown }} lowest and highest of {{ one.levels }} groups
 differ{% else %}each group differs{% endif %} from what the coefficients say; {{ one.sd or
 "sd(" ~ one.group ~ ")" }} is the sd of groups' true effects.
-{% endfor %}{% if groups %} shrinkage: an effect's posterior variance over that of groups: near 0 a group's
-own rows decide, near 1 what all groups say.
+{% endif %}{% endfor %}{% if groups %} shrinkage: an effect's posterior variance over that of groups: near 0 a
+group's own rows decide, near 1 what all groups say; of a level's coefficient over that of its prior.
 {% endif %}{% if explained %} share: of the linear predictor's variance over rows, with new groups in
 the place of these.
 {% endif %}{% if "icc" in explained %} icc: of the variance that columns leave, noise with it,

@@ -27,7 +27,7 @@ from flyrun.tables.dataset import Dataset
 from flyrun.tables.layout import Layout
 from flyrun.tables.options import Table
 
-_SD = 1.0  # of the prior of what a log changes by, per sd of a column
+SD_OF_LOG = 1.0  # of the prior of what a log changes by, per sd of a column
 
 
 def refuse_unknown(
@@ -182,7 +182,10 @@ def slopes_of(
     """
     slopes = []
     for number in auxiliary if layout.parameters else ():
-        usual, part = Normal(0.0, _SD if number.scale == "log" else scale), layout.parameters.get(number.name)
+        usual, part = (
+            Normal(0.0, SD_OF_LOG if number.scale == "log" else scale),
+            layout.parameters.get(number.name),
+        )
         columns = [column for column in part.features for _ in column.encoded] if part else []
         chosen = typed.get(number.name, {})
         slopes.append(

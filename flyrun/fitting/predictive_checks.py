@@ -28,8 +28,8 @@ _TAIL = 0.005  # of the targets that the distribution leaves out, at each end
 class Seen(NamedTuple):
     """Some of a fit's rows (n,), and what some of its draws say of them.
 
-    columns: the linear predictor of columns and their curves, (S, n, ...); p: predictors, as of
-    fitted_draws.means_at; numbers: draws of others, (S,) by name, of a fit with groups.
+    columns: the linear predictor of columns, their curves and categories of many levels, (S, n, ...);
+    p: predictors, as of fitted_draws.means_at; numbers: draws of others, (S,) by name, of a fit with groups.
     """
 
     fitted: fitted_draws.Fitted
@@ -88,7 +88,8 @@ class Seen(NamedTuple):
                 by_row[name] = by_row[name] + added
             else:
                 eta = eta + added
-        return seen._replace(p=[eta, *fitted_draws.others_at(fitted, by_row)])
+                columns = columns + added if each.bar.fixed else columns
+        return seen._replace(columns=columns, p=[eta, *fitted_draws.others_at(fitted, by_row)])
 
     def slopes(self, effects: Effects, features: np.ndarray | None = None) -> list[np.ndarray]:
         """The columns of a factor's slopes, (n,) each. features: of its formula, where it is another."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from flyrun.families.family import Family, family, with_link
 from flyrun.families.options import for_tables
-from flyrun.fitting import chosen_priors, lines, parameters, priors, ratios, table_posterior
+from flyrun.fitting import chosen_priors, lines, parameters, priors, ratios, table_posterior, wide_categories
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
 from flyrun.fitting.request import Request
@@ -54,6 +54,11 @@ def of(request: Request, chains: bool = False) -> Question:
 
     Raises DataError or ConfigError in one line.
     """
+    return wide_categories.parted(request, lambda its: _of(its, chains))
+
+
+def _of(request: Request, chains: bool) -> Question:
+    """As of `of`; ManyLevelsError for a category of many levels."""
     table, dataset, layout, posterior, chosen = _ungrouped(request)
     if request.exp:
         ratios.name_of(posterior.family.link, layout.target.name, layout.log_target)
@@ -137,8 +142,8 @@ def look(request: Request) -> list[str]:
     posterior = asked.posterior
     groups = [f"groups: {posterior.words}"] if isinstance(posterior, OfTable | OfTerms) else []
     return [
-        *lines.shape(asked.table, asked.layout),
-        *lines.taken(asked.layout),
+        *lines.shape(asked.table, asked.layout, posterior),
+        *lines.taken(asked.layout, posterior=posterior),
         *groups,
         *priors.lines(asked.priors),
         f"for {asked.family.name}; --check fits nothing",

@@ -8,6 +8,7 @@ import numpy as np
 
 from flyrun.fitting import gaussian_noise
 from flyrun.fitting.groups.following import TermsPosterior
+from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.weighted_draws import ENOUGH
 from flyrun.ground.errors import FlyrunError
@@ -66,7 +67,7 @@ def _below_the_start(posterior: Posterior, x: np.ndarray, weights: np.ndarray) -
 
     A draw of P numbers is about P/2 nats below the mode, of a Laplace prior P.
     """
-    grouped = posterior.size > posterior.n_coefficients + len(posterior.auxiliary)
+    grouped = isinstance(posterior, GroupedPosterior)
     apart = isinstance(posterior, TermsPosterior)  # whose log_density is without effects
     if len(posterior.rows) > _ROWS or apart or (grouped and posterior.family.by_sums):
         return False

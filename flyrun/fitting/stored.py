@@ -189,7 +189,7 @@ def asked(request: Request) -> Question:
     from flyrun.fitting import question  # late: what is read needs none of it
 
     made = question.of(request)
-    refuse_to_replace(request, made.table, made.family)
+    refuse_to_replace(made.request, made.table, made.family)
     return made
 
 

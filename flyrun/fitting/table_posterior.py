@@ -11,7 +11,7 @@ from flyrun.families.censoring import censored, columns
 from flyrun.families.family import Family
 from flyrun.families.options import for_tables
 from flyrun.families.prior_densities import Prior
-from flyrun.fitting import chosen_priors
+from flyrun.fitting import chosen_priors, wide_categories
 from flyrun.fitting.chosen_priors import Chosen
 from flyrun.fitting.parameters import NONE, Further, slopes_of
 from flyrun.fitting.priors import Priors
@@ -68,6 +68,7 @@ def under_priors(
     chosen = chosen_priors.sort(given, layout, numbers, groups, not family.intercept)
     of_coefficients = priors_of(layout, chosen.coefficients, request.prior_scale, family.intercept)
     slopes = slopes_of(numbers, layout, request.prior_scale, chosen.slopes)
+    chosen.groups.update(wide_categories.usual_priors(request, layout, numbers, chosen.groups))
     its = chosen_priors.with_priors(family, levels, chosen, layout)
     return UnderPriors(its, of_coefficients, slopes, chosen)
 

@@ -26,12 +26,22 @@ from flyrun.tables.layout import INTERCEPT, Column, Layout, is_nameless, plain
 from flyrun.tables.options import Table
 from flyrun.tables.order import not_in_order, refuse_unfitted
 from flyrun.tables.possible import models_as_typed, refuse_impossible, refused_beside, refused_levels
+from flyrun.tables.quoting import quoted
 from flyrun.tables.seen import MOST_LEVELS, Seen, one_of
 
 #: whole numbers of so few different values may be classes: the model must say
 FEW_NUMBERS = 10
 #: squares of numbers up to here can be added up
 _LARGEST = 1e100
+
+
+class ManyLevelsError(DataError):
+    """A category that explains the target, a column of this name, has too many levels for a column each."""
+
+    def __init__(self, message: str, column: str = ""):
+        super().__init__(message)
+        self.column = column
+
 
 Read = Callable[[set[str]], Iterator[pd.DataFrame]]
 
@@ -267,9 +277,14 @@ def _number_column(seen: Seen) -> Column:
 
 def _category(seen: Seen, remedy: str) -> Column:
     if len(seen.values) > MOST_LEVELS:
-        if seen.options.formula is not None and seen.role == "column":
-            remedy = f"{remedy}, or make groups of them: (1 | {seen.name}) in its place"
-        raise seen.error(f"holds more than {MOST_LEVELS} different values, as names of things do; {remedy}")
+        fault = f"holds more than {MOST_LEVELS} different values, as names of things do"
+        if seen.role != "column":
+            raise seen.error(f"{fault}; {remedy}")
+        if seen.options.formula is None:
+            aim, name = quoted(seen.options.target or "TARGET"), quoted(seen.name)
+            remedy = f"{remedy}, or write a formula: '{aim} ~ {name}' gives each a coefficient, "
+            remedy += f"'{aim} ~ (1 | {name})' makes groups of them"
+        raise ManyLevelsError(str(seen.error(f"{fault}; {remedy}")), seen.name)
     return seen.column()
 
 

@@ -31,8 +31,11 @@ _FLAT = 0.1  # share of draws whose log sds come from the square root of their d
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """Features of rows with an indicator of each level ahead, which are made where they are looked at."""
+class Columns:
+    """Features of rows with an indicator of each level ahead, which are made where they are looked at.
+
+    code: (N,); −1 of rows of none of these levels.
+    """
 
     features: np.ndarray
     code: np.ndarray
@@ -43,10 +46,15 @@ class _Columns:
         """Rows and columns."""
         return len(self.code), self.levels + self.features.shape[1]
 
+    def part(self, which: slice) -> "Columns":
+        """Of some rows."""
+        return Columns(self.features[which], self.code[which], self.levels)
+
     def __getitem__(self, which: slice | np.ndarray) -> np.ndarray:
+        """Of some rows, (n, levels + D)."""
         code = self.code[which]
         columns = np.zeros((len(code), self.shape[1]))
-        columns[np.arange(len(code)), code] = 1.0
+        columns[np.arange(len(code)), code] = 1.0  # where it is −1, in a column that is written below
         columns[:, self.levels :] = self.features[which]
         return columns
 
@@ -82,7 +90,7 @@ class CrossedPosterior(GroupedPosterior):
     @cached_property
     def wide(self) -> GroupedPosterior:
         """With coefficients of the levels ahead of the others; their prior is of an sd that `_at` sets."""
-        features: Any = _Columns(self.rows.features, self.crossed, self.levels_crossed)  # type: ignore[arg-type]
+        features: Any = Columns(self.rows.features, self.crossed, self.levels_crossed)  # type: ignore[arg-type]
         rows = replace(self.rows, features=features)
         return GroupedPosterior(
             self.family,

@@ -81,7 +81,7 @@ def _enough_nodes(
     away = noise @ proposal.root.T
     shape = proposal.root @ proposal.root.T
     for k, value in enumerate(np.linspace(-_TAIL, _TAIL, _LOOKED_AT)):
-        h = posterior.before if k % 2 else posterior.after - 1  # log sds: along these the error grows
+        h = _log_sds(posterior)[k % 2]  # along these the error grows
         spread = shape[h] / np.sqrt(shape[h, h])
         away[k] += spread * (value - away[k, h] / np.sqrt(shape[h, h]))
     x = proposal.centre + away
@@ -90,6 +90,11 @@ def _enough_nodes(
         if _error(posterior, x) <= EXACT:
             return place
     return len(choices) - 1
+
+
+def _log_sds(posterior: GroupedPosterior) -> tuple[int, int]:
+    """Places of log sds in x, the last and the first; where sds are known of another number."""
+    return posterior.after - 1, min(posterior.before, posterior.after - 1)
 
 
 def _error(posterior: GroupedPosterior, x: np.ndarray) -> float:
@@ -103,7 +108,7 @@ def _across(posterior: GroupedPosterior, weighted: Weighted) -> np.ndarray:
     Its tail may be longer than the mode foretells.
     """
     x, chosen = weighted.x, []
-    for h in {posterior.before, posterior.after - 1}:
+    for h in {*_log_sds(posterior)}:
         order = np.argsort(x[:, h])
         below = np.cumsum(weighted.weights[order])
         chosen.append(order[np.searchsorted(below, _QUANTILES).clip(max=len(order) - 1)])

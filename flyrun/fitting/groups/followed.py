@@ -31,6 +31,7 @@ class Term:
     """Effects of the levels of a group. code: (N,) each row's level; columns: (N, q), what effects multiply;
     levels: J; correlated: whether they are; sds: priors of their sds; eta: of the correlations' LKJ.
     predictor: the place of what they add to among the family's predictors.
+    sd: of all effects, where it is known and none is learnt.
     shares: (m, q), of each of m sds in the effects' precisions, as of `level_map.diagonal`, if these are not
     a sd each.
     """
@@ -43,6 +44,7 @@ class Term:
     eta: float = 1.0
     shares: np.ndarray | None = None
     predictor: int = 0
+    sd: float | None = None
 
     @property
     def effects(self) -> int:
@@ -69,6 +71,9 @@ class Term:
 
     def triangle(self, h: np.ndarray) -> level_map.Triangle:
         """T of h (n, C)."""
+        if self.sd is not None:
+            whole = np.ones((1, 1, h.shape[1]))
+            return level_map.Triangle(self.sd * whole, 0.0 * whole, whole)
         if self.shares is None:
             return level_map.triangle(h, self.effects)
         sds, parts = level_map.diagonal(h, self.shares)
@@ -76,6 +81,8 @@ class Term:
 
     def triangle_slopes(self, its: level_map.Triangle, h: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Slopes by h, (n, C), of a function whose slopes by T are these, (q, q, C)."""
+        if self.sd is not None:
+            return np.empty(h.shape)
         if self.shares is None:
             return level_map.triangle_slopes(its, h, slopes)
         return np.einsum("kkc,kc,mkc->mc", slopes, its.left, its.partial)

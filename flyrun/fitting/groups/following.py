@@ -257,7 +257,7 @@ class TermsPosterior(Terms):
             how = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": {"maxiter": _ROUGH}}
             x[: self.size, 0] = minimize(minus, np.zeros(self.size), **how).x
             at = self.at(x)
-            moved = np.abs(at.read[:, 0] - psi)[self.n_led :].max()
+            moved = np.abs(at.read[:, 0] - psi)[self.n_led :].max(initial=0.0)
             psi, u = at.read[:, 0], at.effects[:, 0]
             if moved < 0.1 or spent():
                 break

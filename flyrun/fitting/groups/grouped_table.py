@@ -4,27 +4,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
-from flyrun.families.prior_densities import Lkj, Prior
+from flyrun.families.prior_densities import Lkj, Normal, Prior
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import curves, scales, stored_effects, terms_table
 from flyrun.fitting.groups.crossed import CrossedPosterior
 from flyrun.fitting.groups.curves import Curves
-from flyrun.fitting.groups.terms_table import Factor, OfTerms, of_single_rows, sizes
+from flyrun.fitting.groups.known_sd import KnownSd
+from flyrun.fitting.groups.terms_table import Factor, OfTerms, of_many_levels, of_single_rows, sd_of, sizes
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.fitting.smooths import Smooth
-from flyrun.ground.errors import ConfigError
+from flyrun.ground.errors import ConfigError, DataError
+from flyrun.ground.schema import did_you_mean, quoted
 from flyrun.tables import pieces
 from flyrun.tables.columns import usable
 from flyrun.tables.dataset import Dataset
-from flyrun.tables.layout import Column, Layout
+from flyrun.tables.layout import Column, Layout, in_order
 from flyrun.tables.new_rows import words
 from flyrun.tables.options import Table
 
+T = TypeVar("T")
 _MOST_CROSSED = 300  # levels of the smaller of two factors
 _MOST_PAIRS, _OF_A_GRID = 20_000_000, 10  # of levels, whose sums are held, and so often at points of a grid
 
@@ -118,8 +122,8 @@ class OfTable(CrossedPosterior):
         )
         return (first, other) if self.bars[0] == self.bar else (other, first)
 
-    def h_of(self, stored: dict[str, np.ndarray]) -> np.ndarray:
-        """h (S, m) by what `others` tells, by name."""
+    def h_of(self, stored: dict[str, np.ndarray], count: int) -> np.ndarray:
+        """As of OfTerms."""
         scale = stored_effects.triangle(self.bar, stored) / self.target_sd
         if (slope := self.column) is None:
             return np.log(scale[:, 0])
@@ -140,6 +144,71 @@ class OfTable(CrossedPosterior):
             priors.append(str(self.of_crossed.sd.scaled(self.target_sd)))
         names = self._sds
         return [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
+
+
+@dataclass
+class OfCategory(KnownSd, OfTable):
+    """Of a category with a coefficient a level, or two, the reference first among names and counts."""
+
+    def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """Nothing."""
+        return {}
+
+    def codes(self) -> list[np.ndarray]:
+        """Each row's level, (N,), in the table's order, of each factor."""
+        first = np.searchsorted(self.starts, np.arange(len(self.rows)), side="right")
+        codes = list[np.ndarray]()
+        for code in self._in_order(first, None if self.crossed is None else self.crossed + 1):
+            codes.append(np.empty(len(code), np.int64))
+            codes[-1][self.order] = code
+        return codes
+
+    def _in_order(self, first: T, second: T | None) -> list[T]:
+        """What is of the two factors in the formula's order."""
+        both = [first] if second is None else [first, second]
+        return both if self.bars[0] == self.bar else both[::-1]
+
+    @property
+    def _factors(self) -> list[tuple[Bar, tuple[str, ...], np.ndarray, float]]:
+        """Of each its names, counts, and the sd of its coefficients."""
+        first = self.bar, self.names, self.counts[0], self.known_sd
+        if self.second is None:
+            return [first]
+        return self._in_order(first, (self.second, self.second_names, self.counts[1], self.known_crossed))
+
+    @property
+    def words(self) -> str:
+        """As of OfTerms."""
+        return ", and ".join(sizes(bar, held) for bar, _, held, _ in self._factors)
+
+    @property
+    def categories(self) -> list[tuple[str, Column]]:
+        """As of OfTerms."""
+        return [("", Column(bar.group, list(names), text=True)) for bar, names, *_ in self._factors]
+
+    def caveats(self) -> list[str]:
+        """As `of_many_levels`."""
+        return [line for bar, names, held, _ in self._factors for line in of_many_levels(bar, names, held)]
+
+    def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[stored_effects.Effects, ...]:
+        """As of OfTable, the references' 0."""
+        first, crossed = self.effects_at(x, seed)[..., 0], x[:, self.before :]
+        effects = list[stored_effects.Effects]()
+        for drawn, its in zip(self._in_order(first, crossed), self._factors, strict=False):
+            bar, names, held, sd = its
+            levels = np.pad(drawn.T * self.target_sd, ((1, 0), (0, 0))).astype(np.float32)[..., None]
+            known = np.full((len(x), 1, 1), sd * self.target_sd)
+            effects.append(stored_effects.Effects(bar, names, held, draws, levels, known))
+        return tuple(effects)
+
+    def h_of(self, stored: dict[str, np.ndarray], count: int) -> np.ndarray:
+        """Nothing, (S, 0)."""
+        return np.empty((count, 0))
+
+    def other_priors(self) -> list[dict[str, str]]:
+        """The coefficients', a row a category."""
+        priors = ((bar.term, Normal(0.0, sd * self.target_sd)) for bar, _, _, sd in self._factors)
+        return [{"term": term, "prior": str(prior)} for term, prior in priors]
 
 
 def posterior_of(
@@ -180,6 +249,7 @@ def of_factors(
 ) -> OfTable | OfTerms:
     """As of `posterior_of`, of rows that are taken in an order, with these terms."""
     groups = [factor for factor in factors if isinstance(factor, Factor)]
+    terms_table.refuse_lone(groups)
 
     def by_chains() -> OfTerms:
         return terms_table.posterior_of(posterior, taken(slice(None)), layout, factors, typed)
@@ -192,8 +262,12 @@ def of_factors(
     ordered = taken(order)
     features = ordered.features
     slope = None if bar.slope is None else features[:, layout.names.index(bar.slope)].astype(np.float64)
-    starts = np.searchsorted(code[order], np.arange(len(names)))
-    return OfTable(
+    starts = np.searchsorted(code[order], np.arange(int(bar.fixed), len(names)))
+    made: Callable[..., OfTable] = OfTable
+    if bar.fixed:
+        sds = [sd_of(each, typed, layout.target.sd) for each in (bar, second.bar if second else bar)]
+        made = partial(OfCategory, known_sd=sds[0], known_crossed=sds[1])
+    return made(
         posterior.family,
         ordered,
         posterior.prior,
@@ -206,7 +280,7 @@ def of_factors(
         names=names,
         target_sd=layout.target.sd,
         column=column,
-        crossed=None if second is None else second.code[order],
+        crossed=None if second is None else second.code[order] - int(bar.fixed),
         second=second and second.bar,
         second_names=second.names if second else (),
         order=order,
@@ -225,6 +299,8 @@ def terms(bars: Sequence[Bar | Smooth], layout: Layout) -> list[str]:
             sources = layout.parameters.get(bar.of, layout).sources
             by = next((column for column in sources if column.name == bar.by), None)
             names += bar.sd_names((by and by.levels) or [])
+        elif bar.fixed:
+            names.append(bar.term)
         else:
             names += stored_effects.sd_names(bar)
     return names
@@ -239,7 +315,7 @@ def _priors(
     sds: list[Prior] = [scales.USUAL.sd, scales.USUAL.slope]
     for k, (name, unit) in enumerate(zip(names[:2], units, strict=False)):
         sds[k] = typed[name].prior.scaled(unit) if name in typed else sds[k]
-    of_correlation = typed[names[-1]].prior if names[-1] in typed else None
+    of_correlation = typed[names[-1]].prior if names and names[-1] in typed else None
     return scales.Priors(sds[0], sds[1], of_correlation.eta if isinstance(of_correlation, Lkj) else 1.0)
 
 
@@ -249,6 +325,7 @@ def integrated(posterior: Posterior, factors: Sequence[Factor]) -> bool:
     The first where one factor has few effects a level, and the second has few levels and intercepts alone.
     """
     plain = all(each.bar.plain and not each.bar.of for each in factors) and not posterior.prior.others
+    plain = plain and len({each.bar.fixed for each in factors}) == 1
     if not posterior.family.grouped or len(factors) > 2 or not plain:
         return False
     *few, (many_slopes, many) = sorted(map(_cost, factors))
@@ -323,6 +400,8 @@ def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout, posterior: Posterio
     code, levels = pd.factorize(bar.levels(frame), sort=True)
     if len(levels) < 2:
         raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
+    if bar.fixed:
+        code, levels = _against_reference(bar, code, list(map(str, levels)))
     part, columns = layout.parameters.get(bar.of, layout), stored_effects.columns_of(bar, layout)
     places = tuple(part.names.index(column.name) for column in columns)
     names, of = tuple(map(str, levels)), _explained(bar, posterior)
@@ -336,6 +415,23 @@ def _explained(bar: Bar | Smooth, posterior: Posterior) -> tuple[int, scales.Pri
     place = [number.name for number in posterior.auxiliary].index(bar.of)
     usual = scales.OF_LOG if posterior.auxiliary[place].scale == "log" else scales.USUAL
     return posterior.linear + place, usual
+
+
+def _against_reference(bar: Bar, code: np.ndarray, levels: list[str]) -> tuple[np.ndarray, list[str]]:
+    """Codes (n,) and levels of a category with the reference first, others in order.
+
+    Raises DataError for a reference that is no level.
+    """
+    order = in_order(levels)
+    if bar.reference and bar.reference not in levels:
+        raise DataError(
+            f"{bar.term}: there is no level {bar.reference!r}{did_you_mean(bar.reference, levels)}; name one "
+            f"that it has, as --reference {quoted(f'{bar.group}={order[0]}')}"
+        )
+    first = order.index(bar.reference) if bar.reference else 0
+    order.insert(0, order.pop(first))
+    place = {level: k for k, level in enumerate(order)}
+    return np.array([place[level] for level in levels])[code], order
 
 
 def _curves(options: Table, dataset: Dataset, layout: Layout, smooth: Smooth, posterior: Posterior) -> Curves:

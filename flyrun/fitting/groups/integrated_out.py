@@ -49,7 +49,8 @@ class GroupedPosterior(Posterior):
     """x (P,): the coefficients, the auxiliary numbers, then h of scales.py; of a crossed factor, under normal
     noise, the log of its effects' sd and these.
 
-    of_scales, of_crossed: priors of effects' distribution.
+    of_scales, of_crossed: priors of effects' distribution; known_crossed: the crossed effects' sd where x has
+    none.
     rows: sorted by group; starts: (G,) where each begins; slope: (N,) column of a slope, None of an intercept
     alone. crossed: (N,) codes of a second factor.
     nodes: how many of an effect. steps: Newton's, by which an intercept's nodes come nearer to each
@@ -63,6 +64,7 @@ class GroupedPosterior(Posterior):
     steps: int = 0
     of_scales: scales.Priors = scales.USUAL
     of_crossed: scales.Priors = scales.USUAL
+    known_crossed: float = 1.0
 
     def __post_init__(self) -> None:
         """Work out sizes."""
@@ -131,6 +133,13 @@ class GroupedPosterior(Posterior):
             rows = slice(int(begin), int(self._ends[last - 1]))
             yield Block(slice(first, last), rows, starts, code, len(self.rows) >= _MANY)
             first = last
+
+    def ungrouped(self, each: int) -> Iterator[Block]:
+        """Rows ahead of all groups, if there are any, in blocks of no group."""
+        none, last = np.zeros(0, dtype=np.int64), int(self.starts[0])
+        step = max(1, _NUMBERS // each)
+        for first in range(0, last, step):
+            yield Block(slice(0, 0), slice(first, min(first + step, last)), none, none)
 
     def z(self, block: Block) -> np.ndarray | None:
         """The column of the slope, (n,), if there is one."""
@@ -294,7 +303,7 @@ class GroupedPosterior(Posterior):
             slopes, curvatures = self.family.derivatives(y, trials, [total, *aux])
             scores = self._scores(rows, block, [weights * row_slope for row_slope in slopes], total.shape)
             scores += scales.scores(h, b)
-            stacked = np.stack(scores, axis=-1)  # (g, K, P)
+            stacked = np.stack(scores[: self.size], axis=-1)  # (g, K, P), without h where an sd is known
             mean = np.einsum("gk,gkp->gp", share, stacked)
             slope += mean.sum(axis=0)
             flat = ((stacked - mean[:, None]) * np.sqrt(share)[:, :, None]).reshape(-1, self.size)

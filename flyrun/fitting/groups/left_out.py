@@ -25,6 +25,12 @@ def log_density(posterior: GroupedPosterior, which: np.ndarray, x: np.ndarray) -
     nodes of f, and under normal noise in closed form.
     """
     group = np.searchsorted(posterior.starts, which, side="right") - 1
+    if (ahead := group < 0).any():
+        log_p = np.empty((len(which), len(x)))
+        log_p[ahead] = _ungrouped(posterior, which[ahead], x)
+        if not ahead.all():
+            log_p[~ahead] = log_density(posterior, which[~ahead], x)
+        return log_p
     if posterior.family.by_sums:
         return _normal(posterior, which, group, x)
     log_p = np.empty((len(which), len(x)))
@@ -47,6 +53,16 @@ def log_density(posterior: GroupedPosterior, which: np.ndarray, x: np.ndarray) -
                 log_p[wanted, draws] = _of_block(posterior, block, x[draws], grid, log_weight, place)
     posterior.queries += 2 * len(which) * len(x) * grid.shape[1]
     return log_p
+
+
+def _ungrouped(posterior: GroupedPosterior, which: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """As above, of rows without an effect."""
+    rows, p = posterior.rows.take(which), posterior.predictors(posterior.rows.take(which), x)
+    y, trials = (value[:, None] if np.ndim(value) else value for value in (rows.target, rows.trials))
+    with np.errstate(all="ignore"):
+        log_p = posterior.family.log_density(y, trials, p) + posterior.family.alone(y, trials, p[1:])
+    posterior.queries += p[0].size
+    return np.asarray(log_p + posterior.family.constant(y, trials))
 
 
 def _block(posterior: GroupedPosterior, groups: np.ndarray, sizes: np.ndarray) -> Block:

@@ -6,7 +6,7 @@ Effects of a crossed factor are coefficients of its levels, whose common sd is o
 """
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -29,18 +29,18 @@ class Sums:
         self.posterior, q = posterior, posterior.effects
         self.levels = posterior.levels_crossed
         width = posterior.width + self.levels
-        self.rows, self.ends = posterior.rows, 1 + scales.number(q)
-        self.size = self.ends + (self.levels > 0)
+        self.rows, self.ends = posterior.rows, 1 + posterior.after - posterior.before
+        self.size = posterior.size - posterior.before + 1 - self.levels
         self.whole = np.zeros((width + 1, width + 1))  # of (X, y): (X, y)'(X, y)
         groups = posterior.groups
         gram, cross = np.zeros((groups, q, q)), np.zeros((groups, q, width + 1))
         self.count, mean = 0.0, posterior.prior.mean
-        for block in posterior.grouped(4 * width):
+        for block in chain(posterior.ungrouped(4 * width), posterior.grouped(4 * width)):
             rows, z = self.rows.take(block.rows), posterior.z(block)
             left = rows.target - rows.offset - rows.features @ mean
             ones, crossed = rows.features[:, -1], list[np.ndarray]()  # 1 but of rows that stand for many
             if posterior.crossed is not None:
-                crossed = [np.eye(self.levels)[posterior.crossed[block.rows]] * ones[:, None]]
+                crossed = [np.eye(self.levels + 1)[posterior.crossed[block.rows], :-1] * ones[:, None]]
             both = np.column_stack([rows.features, *crossed, left])
             weights = np.broadcast_to(rows.weights, left.shape)
             self.whole += both.T @ (both * weights[:, None])
@@ -66,6 +66,9 @@ class Sums:
         """
         prior, log_sigma = self.posterior.prior, v[:, 0]
         variance, h, crossed = np.exp(2.0 * log_sigma), v[:, 1 : self.ends], v[:, self.ends :]
+        h = h if h.shape[1] else self.posterior.h(v)
+        learnt = crossed.shape[1] > 0
+        crossed = crossed if learnt else np.full((len(v), 1), np.log(self.posterior.known_crossed))
         p00, p01, p11 = (variance * element for element in scales.precision(h))
         if self.posterior.effects == 1:
             inner = p00[:, None] + self.own
@@ -91,10 +94,10 @@ class Sums:
         along = np.linalg.solve(cholesky, (inside[:, :-1, -1] * sd)[..., None])[..., 0]
         value = -self.count * log_sigma - 0.5 * level - 0.5 * inside[:, -1, -1]
         value += 0.5 * (along**2).sum(axis=1) - np.log(np.diagonal(cholesky, axis1=1, axis2=2)).sum(axis=1)
-        value += self.posterior.auxiliary[0].prior.log_density(log_sigma) + scales.log_prior(
-            h, self.posterior.of_scales
-        )
-        value += scales.log_prior(crossed, self.posterior.of_crossed) if self.levels else 0.0
+        value += self.posterior.auxiliary[0].prior.log_density(log_sigma)
+        if self.ends > 1:  # of an sd that is not known
+            value += scales.log_prior(h, self.posterior.of_scales)
+        value += scales.log_prior(crossed, self.posterior.of_crossed) if learnt else 0.0
         return value, cholesky, along, sd
 
     def parts(self, n: int) -> Iterator[slice]:

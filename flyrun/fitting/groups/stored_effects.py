@@ -63,12 +63,12 @@ class Effects:
         return replace(self, values=self.values[:, which], **some)
 
     def with_new(self, new: str, seed: int) -> Effects:
-        """With this done with levels that the fit has not seen."""
-        return replace(self, new=new, seed=seed)
+        """With this done with levels that the fit has not seen: a coefficient is of those that it has."""
+        return self if self.bar.fixed else replace(self, new=new, seed=seed)
 
     def all_new(self, new: str) -> Effects:
         """With this done with all levels."""
-        return replace(self, levels=(), new=new)
+        return self if self.bar.fixed else replace(self, levels=(), new=new)
 
     def refuse_new(self, rows: Rows, what: str, place: Place) -> None:
         """Raise DataError for a level that the fit has not seen, where that is refused."""
@@ -79,10 +79,14 @@ class Effects:
         if row is None:
             return
         level = texts[row]
+        what_is = "group"
+        remedy = "--new-groups draw gives it an effect drawn as groups differ, --new-groups zero none"
+        if self.bar.fixed:
+            what_is, remedy = "level", "leave the row out, or fit groups, whose new ones get an effect: "
+            remedy += str(Bar(self.bar.columns, of=self.bar.of))
         raise DataError(
             f"{what}: {place(rows.index[row])}, column {self.bar.group} holds {level!r}"
-            f"{did_you_mean(level, list(self.levels))}, a group that the fit has not seen; --new-groups draw "
-            "gives it an effect drawn as groups differ, --new-groups zero none"
+            f"{did_you_mean(level, list(self.levels))}, a {what_is} that the fit has not seen; {remedy}"
         )
 
     def added(self, rows: Rows) -> np.ndarray:
@@ -127,7 +131,8 @@ class Effects:
     def stored(self) -> tuple[dict, dict]:
         """As the file of draws holds them: axes and variables."""
         axes = {"level": self.levels, "draw": self.draws, "effect": self.names}
-        return axes, {"rows": self.rows, "effects": self.values}
+        known = {"prior_sd": np.full(len(self.levels), self.triangle[0, 0, 0])} if self.bar.fixed else {}
+        return axes, {"rows": self.rows, "effects": self.values} | known
 
     def rows_of_levels(self, columns: Sequence[Column] = ()) -> pd.DataFrame:
         """`table` without an index: group, level, effect, mean, sd, low, high, rows, shrinkage.
@@ -176,7 +181,7 @@ class Effects:
         table = table.assign(place=table["level"].map(place)).sort_values("place", kind="stable")
         rows = table.drop(columns="place").to_dict("records")
         about = {"group": self.bar.label, "effects": names, "levels": len(self.levels)}
-        about |= {"sd": sd_names(self.bar)[0]}
+        about |= {"against": self.levels[0]} if self.bar.fixed else {"sd": sd_names(self.bar)[0]}
         drawn = {name: _ends(whole[whole["effect"] == name]) for name in names}
         return about | {"shown": len(kept), "rows": rows, "drawn": drawn}
 
@@ -188,21 +193,21 @@ class Effects:
         """
         import pandas as pd  # late
 
-        variance = (self.triangle**2).sum(axis=2)
+        variance, first = (self.triangle**2).sum(axis=2), int(self.bar.fixed)  # a reference has none
         parts = []
         for k in range(len(self.names)):
-            values = self.values[:, :, k]
+            values = self.values[first:, :, k]
             low, high = np.quantile(values, INTERVAL, axis=1)
             sd = values.std(axis=1, ddof=1, dtype=np.float64)
             columns = {
-                "rows": self.rows,
+                "rows": self.rows[first:],
                 "mean": values.mean(axis=1, dtype=np.float64),
                 "sd": sd,
                 "q03": low.astype(np.float64),
                 "q97": high.astype(np.float64),
                 "shrinkage": np.minimum(sd**2 / variance[:, k].mean(), 1.0),
             }
-            parts.append(pd.DataFrame(columns, pd.Index(self.levels, name=self.bar.group)))
+            parts.append(pd.DataFrame(columns, pd.Index(self.levels[first:], name=self.bar.group)))
         if len(parts) == 1:
             return parts[0]
         whole = pd.concat(parts, keys=self.names, names=["effect"]).swaplevel()
@@ -243,6 +248,7 @@ def stratified(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def sd_names(bar: Bar) -> list[str]:
     """Of what the posterior holds of effects' distribution: sds, and correlations row by row."""
     of = ["", *bar.slopes] if bar.intercept else bar.slopes
+    of = [] if bar.fixed else of
     names = [f"sd({name} by {bar.group})" if name else f"sd({bar.group})" for name in of]
     pairs = [[other, name] for k, name in enumerate(of) for other in of[:k]] if bar.correlated else []
     names += [f"cor({', '.join(filter(None, pair))} by {bar.group})" for pair in pairs]
@@ -317,6 +323,10 @@ def read(
         draws = group["draw"][...]
         numbers = {name: posterior[name][...].ravel()[draws] for name in sd_names(bar)}
         levels = tuple(level.decode() for level in group["level"][...])
-        parts = group["rows"][...], draws, group["effects"][...], triangle(bar, numbers)
+        if bar.fixed:
+            of_effects = np.full((len(draws), 1, 1), group["prior_sd"][0])
+        else:
+            of_effects = triangle(bar, numbers)
+        parts = group["rows"][...], draws, group["effects"][...], of_effects
         effects.append(Effects(bar, levels, *parts))
     return tuple(effects)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.families.prior_densities import Lkj
+from flyrun.families.prior_densities import Lkj, Normal
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import level_map, scales, stored_effects
 from flyrun.fitting.groups.curves import Curves
@@ -16,11 +16,14 @@ from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior, Rows
 from flyrun.ground.errors import ConfigError
+from flyrun.ground.schema import listing
+from flyrun.ground.schema import quoted as command_line
 from flyrun.tables.columns import MOST_LEVELS
 from flyrun.tables.layout import Column, Layout
 from flyrun.tables.quoting import quoted
 
 _MOST_INNER = 3_000  # effects of all terms but the largest, whose information is a dense matrix
+_FEW, _NAMED = 5, 8  # rows of a level that is called rare; levels that are named
 _MOST_EFFECTS = 500_000  # draws of all are kept: 2 GB of so many
 
 
@@ -83,6 +86,8 @@ class Factor(NamedTuple):
 
     def numbers(self, h: list[np.ndarray], target_sd: float) -> dict[str, np.ndarray]:
         """Sds of effects and correlations by name, (S,) each, per unit of columns, of h (S, n)."""
+        if self.bar.fixed:
+            return {}
         t = level_map.triangle(h[0].T, len(self.bar.names)).t
         t = np.einsum("ij,jks->sik", self.own(target_sd), t)  # no triangle where intercepts moved
         return stored_effects.numbers(self.bar, t, self.columns)
@@ -102,6 +107,8 @@ class Factor(NamedTuple):
     def priors(self, terms: Sequence[Term], target_sd: float) -> list[dict[str, str]]:
         """Theirs, a row each."""
         (term,), bar, target_sd = terms, self.bar, self.unit(target_sd)
+        if term.sd is not None:
+            return [{"term": bar.term, "prior": str(Normal(0.0, term.sd * target_sd))}]
         units = [*([1.0] if bar.intercept else []), *(column.sd for column in self.columns)]
         where = f" where {stored_effects.at_means(self.columns)}" if self.centred else ""
         priors = [str(prior.scaled(target_sd / unit)) for prior, unit in zip(term.sds, units, strict=True)]
@@ -111,11 +118,21 @@ class Factor(NamedTuple):
         return [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
 
     def effects(
-        self, sampled: np.ndarray, draws: np.ndarray, numbers: dict[str, np.ndarray], target_sd: float
+        self,
+        sampled: np.ndarray,
+        draws: np.ndarray,
+        numbers: dict[str, np.ndarray],
+        target_sd: float,
+        sd: float | None = None,
     ) -> stored_effects.Effects:
-        """Effects (S, J·q) as they are stored, with these draws and numbers, (S,) by name."""
+        """Effects (S, J·q) as they are stored, with these draws and numbers, (S,) by name. sd: of a term's
+        effects, where it is known."""
         levels = sampled.reshape(len(draws), len(self.names), -1)
         values = np.einsum("ij,sgj->gsi", self.own(target_sd), levels).astype(np.float32)
+        if sd is not None:
+            values[0] = 0.0  # the reference has no coefficient
+            triangle = np.full((len(draws), 1, 1), sd * self.unit(target_sd))
+            return stored_effects.Effects(self.bar, self.names, self.held, draws, values, triangle)
         triangle = stored_effects.triangle(self.bar, numbers)
         return stored_effects.Effects(self.bar, self.names, self.held, draws, values, triangle)
 
@@ -159,17 +176,25 @@ class OfTerms(TermsPosterior):
         """The groups, how many they are and of how many rows."""
         return ", and ".join(each.words for each in self.factors)
 
+    @property
+    def categories(self) -> list[tuple[str, Column]]:
+        """Those whose levels have a coefficient each: the parameter whose formula has it, and the column."""
+        fixed = (each for each, _ in self.grouped if each.bar.fixed)
+        return [(each.bar.of, Column(each.bar.group, list(each.names), text=True)) for each in fixed]
+
     def caveats(self) -> list[str]:
-        """As `of_single_rows`."""
+        """As `of_single_rows`, and `of_many_levels`."""
+        fixed = [line for each, _ in self.grouped if each.bar.fixed
+                 for line in of_many_levels(each.bar, each.names, each.held)]  # fmt: skip
         intercepts = (
             (each, self.terms[place].columns[:, 0])
             for each, place in self.grouped
-            if each.bar.intercept and not each.bar.of
+            if each.bar.intercept and not each.bar.of and not each.bar.fixed
         )
         counts = [
             (each.bar, np.bincount(each.code, self.rows.weights * ones**2)) for each, ones in intercepts
         ]
-        return of_single_rows(counts) if self.family.by_sums else []
+        return [*fixed, *(of_single_rows(counts) if self.family.by_sums else [])]
 
     def effects_of(
         self, x: np.ndarray, effects: np.ndarray, draws: np.ndarray
@@ -182,14 +207,17 @@ class OfTerms(TermsPosterior):
             if isinstance(factor, Curves):
                 drawn.append(factor.drawn(sampled, draws, self.target_sd, self.freedom(psi, u, places)))
             else:
-                drawn.append(factor.effects(sampled[0], draws, numbers, self.target_sd))
+                sd = self.terms[places[0]].sd
+                drawn.append(factor.effects(sampled[0], draws, numbers, self.target_sd, sd))
         return tuple(drawn)
 
-    def h_of(self, stored: dict[str, np.ndarray]) -> np.ndarray:
-        """h (S, m) of all terms by what `others` tells, (S,) each by name."""
+    def h_of(self, stored: dict[str, np.ndarray], count: int) -> np.ndarray:
+        """h (S, m) of all terms by what `others` tells, (S,) each by name. count: S."""
         parts = [np.empty((0, 0))] * len(self.terms)
         for factor, places in zip(self.factors, self.order, strict=True):
-            for place, part in zip(places, factor.h_of(stored, self.target_sd), strict=True):
+            known = self.terms[places[0]].sd is not None
+            each = [np.empty((count, 0))] if known else factor.h_of(stored, self.target_sd)
+            for place, part in zip(places, each, strict=True):
                 parts[place] = part
         return np.concatenate(parts, axis=1)
 
@@ -206,7 +234,8 @@ def sizes(bar: Bar, rows: np.ndarray) -> str:
     """How many groups there are and of how many rows, (G,)."""
     least, most = int(rows.min()), int(rows.max())
     each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    return f"{bar}: {len(rows):,} groups of {each} row{'s' * (most > 1)}"
+    what = "levels" if bar.fixed else "groups"
+    return f"{bar}: {len(rows):,} {what} of {each} row{'s' * (most > 1)}"
 
 
 def of_single_rows(factors: Sequence[tuple[Bar, np.ndarray]]) -> list[str]:
@@ -218,6 +247,29 @@ def of_single_rows(factors: Sequence[tuple[Bar, np.ndarray]]) -> list[str]:
         for bar, rows in factors
         if rows.max() <= 1
     ]
+
+
+def of_many_levels(bar: Bar, names: Sequence[str], held: np.ndarray) -> list[str]:
+    """What to know of a category with a coefficient a level, of so many rows, (J,)."""
+    reference = names[0]
+    lines = [
+        f"{bar.term}: {len(names) - 1:,} levels have a coefficient each against {reference}; is "
+        f"{Bar(bar.columns, of=bar.of)} meant? it learns from the data how much levels differ"
+    ]
+    if rare := [name for name, rows in zip(names, held, strict=True) if rows < _FEW]:
+        shown = listing(rare[:_NAMED]) if len(rare) <= _NAMED else f"{', '.join(rare[:_NAMED])}, …"
+        has, them = ("has", "it") if len(rare) == 1 else ("have", "them")
+        lines.append(
+            f"{bar.term}: {len(rare):,} of {len(names):,} levels {has} fewer than {_FEW} rows, so that the "
+            f"prior tells much of {them}: {shown}"
+        )
+    if held[0] < _FEW:
+        most = names[int(held.argmax())]
+        lines.append(
+            f"{bar.term}: the reference {reference} is such a level, and all differences from it are as "
+            f"uncertain; --reference {command_line(f'{bar.group}={most}')} takes the largest"
+        )
+    return lines
 
 
 def posterior_of(
@@ -271,6 +323,23 @@ def _as_columns(factor: Factor | Curves) -> str:
     return f"write C({quoted(factor.bar.group)}), a coefficient a level, in its place"
 
 
+def refuse_lone(factors: Sequence[Factor]) -> None:
+    """Raise ConfigError for a category with a coefficient a level of fewer than two rows each, on average."""
+    for bar, names, held in ((each.bar, each.names, each.held) for each in factors if each.bar.fixed):
+        if 2 * len(names) > held.sum():
+            raise ConfigError(
+                f"{bar}: has {len(names):,} levels in {held.sum():,} rows, fewer than two rows each; leave "
+                f"{bar.group} out, or make groups of its levels: {Bar(bar.columns, of=bar.of)}"
+            )
+
+
+def sd_of(bar: Bar, typed: Mapping[str, Typed], unit: float) -> float:
+    """Of the prior of a category's coefficients, in units of the predictor."""
+    prior = typed[bar.term].prior
+    assert isinstance(prior, Normal)
+    return float(prior.sd / unit)
+
+
 def refuse_constant(factor: Factor, rows: Rows) -> None:
     """Raise ConfigError for slopes of columns that are the same in all rows of each group.
 
@@ -301,6 +370,10 @@ def _term(factor: Factor, rows: Rows, layout: Layout, typed: Mapping[str, Typed]
     bar, columns = factor.bar, list[np.ndarray]()
     whole = layout.task == "ordered"
     ones = np.ones(len(rows)) if whole else np.asarray(factor.features(rows)[:, -1], np.float64)
+    if bar.fixed:
+        sd = sd_of(bar, typed, factor.unit(layout.target.sd))
+        ones = np.where(factor.code == 0, 0.0, ones)[:, None]  # the reference
+        return Term(factor.code, ones, len(factor.names), False, (), predictor=factor.predictor, sd=sd)
     if bar.intercept:
         columns.append(ones)
     for column, place in zip(factor.columns, factor.places, strict=True):

@@ -58,6 +58,9 @@ class Whitening:
         self.part, self.inner = slice(n, size), slice(size + first, size + posterior.inner)
         self.centre, self.cholesky = centre, posterior.inner_cholesky
         number = size - n
+        self.follow, self.root = np.zeros((posterior.inner - first, 0)), np.zeros((0, 0))
+        if not number:  # nothing but coefficients and effects
+            return
         x = np.zeros((size + posterior.n_effects, 2 * number))
         x[self.part] = centre[:, None]
         for k in range(number):
@@ -206,11 +209,12 @@ class Sampler:
         some = posterior.coordinates(some.T)
         self.whitening = Whitening(posterior, some.mean(axis=1))
         known, weight, root = 2.0 * len(some) + 10.0, some.shape[1] / 4.0, self.whitening.root
-        # precisions are averaged: where differences tell of no curvature, as of few levels' sd, draws do
-        values, vectors = np.linalg.eigh(np.cov(np.linalg.solve(root, some)).reshape(root.shape))
-        values = (weight + known) / (weight / values.clip(_NARROW) + known)
-        half = root @ vectors * np.sqrt(values)
-        self.whitening.root = np.linalg.cholesky(half @ half.T)
+        if len(root):
+            # precisions are averaged: where differences tell of no curvature, as of few levels' sd, draws do
+            values, vectors = np.linalg.eigh(np.cov(np.linalg.solve(root, some)).reshape(root.shape))
+            values = (weight + known) / (weight / values.clip(_NARROW) + known)
+            half = root @ vectors * np.sqrt(values)
+            self.whitening.root = np.linalg.cholesky(half @ half.T)
         self._start(self.whitening.w(posterior.following(self.at)))
 
 

@@ -22,6 +22,7 @@ from flyrun.fitting import (
     question,
     ratios,
     stored,
+    wide_categories,
 )
 from flyrun.fitting import table_posterior as posteriors
 from flyrun.fitting.bars import Bar
@@ -90,6 +91,11 @@ def _too_large(file: str) -> bool:
 @factoring()
 def answer(request: Request, console: Console | JsonLines | None) -> Answer:
     """The answer of one scan. FlyrunError in one line."""
+    return wide_categories.parted(request, lambda its: _answer(its, console))
+
+
+def _answer(request: Request, console: Console | JsonLines | None) -> Answer:
+    """As of `answer`; ManyLevelsError for a category of many levels."""
     shards, table, columns = _asked(request)
     say = progress.speaker(console).say
     with _mapper(request, shards, len(columns), console) as mapper:
@@ -113,6 +119,10 @@ def answer(request: Request, console: Console | JsonLines | None) -> Answer:
 
 def look(request: Request) -> list[str]:
     """What many files hold, and priors, by a pilot; nothing is fitted. Errors: as of `answer`."""
+    return wide_categories.parted(request, _look)
+
+
+def _look(request: Request) -> list[str]:
     shards, table, columns = _asked(request)
     with stored.alone(request), _mapper(request, shards, len(columns), None) as mapper:
         shards = rows_kept.of(shards, mapper, lambda line: None)

@@ -7,6 +7,7 @@ import numpy as np
 
 from flyrun.fitting import engine
 from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
+from flyrun.fitting.lines import size as size_of
 from flyrun.fitting.request import Request
 from flyrun.fitting.scan import mappers, table_files
 from flyrun.fitting.scan.row_groups import tree
@@ -27,12 +28,12 @@ def lines(request: Request, shards: table_files.Shards, fitted: Found) -> list[s
         model += f" = {level} ({int(fitted.counts[max(fitted.counts)]):,} rows) against {against}"
     if isinstance(fitted.posterior, OfTable | OfTerms):
         model += f", with {fitted.posterior.words}"
-    columns = f"{len(layout.features)} columns, {len(layout.names)} coefficients"
     chosen = f" of {shards.of:,}" if shards.of else ""
     files = f"{len(shards.files)} files" + (
         f" of {len(shards.files) + shards.skipped}" if shards.skipped else ""
     )
     where = f", where {request.typed_table.where}" if request.typed_table.where else ""
+    columns = size_of(layout, fitted.posterior)
     return [f"{request.file}: {files}, {layout.rows:,} rows{chosen}{where}{lost}, {columns}", model]
 
 
