@@ -259,7 +259,9 @@ def _claim(order: Order, about: dict[str, Any], names: tuple[str, ...]) -> list[
     if not addresses.is_address(order.out):
         free = run_files.free_name(Path(order.out))
         another = f"--out {quoted(str(Path(order.out).with_name(free)))} keeps both"
-    if before and (changes := run_files.changes(before, about)):
+    if before.get("new_groups") == "refuse":  # which ended with the remedy that is typed now
+        before = before | {"new_groups": order.new_groups}
+    if there and before and (changes := run_files.changes(before, about)):
         raise ConfigError(f"{order.out}: holds other predictions ({changes}); {another}")
     if there and not before:
         raise ConfigError(f"{order.out}: holds other files, as {there[0]}; {another}")
