@@ -9,6 +9,7 @@ from collections.abc import Iterator
 _MENDS = {
     errno.ENOSPC: "make room on its disk",
     errno.EDQUOT: "make room in your quota there",
+    errno.EFBIG: "allow larger files by ulimit -f",
     errno.EROFS: "mount its file system for writing",
     errno.EACCES: "get the right to write there",
     errno.EPERM: "get the right to write there",

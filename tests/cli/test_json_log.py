@@ -102,6 +102,17 @@ def test_a_signal_has_its_exit_code(number, code, capsys, monkeypatch):
     assert said[-1]["exit_code"] == code
 
 
+def test_no_memory_is_a_line(capsys, monkeypatch):
+    def full(*given):
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr(command, "_fit", full)
+    assert main(["fit", "t.csv", "y ~ x", "--log", "json"]) == 2
+    said, errors = events(capsys)
+    assert [line["event"] for line in said] == ["error", "ended"]
+    assert errors.startswith("flyrun: error: out of memory (Unable to allocate 9 GiB); use fewer columns")
+
+
 def test_warnings_of_python_are_events(capsys, monkeypatch):
     def warned(*given):
         print("half ", end="")

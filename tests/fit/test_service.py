@@ -8,6 +8,7 @@ import threading
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -315,3 +316,16 @@ def test_a_table_is_not_written_over(service, tmp_path):
     named = str(error.value).rpartition("name it ")[2]
     service.save(named)
     assert flyrun.load(named).predict(ROW) == service.predict(ROW)
+
+
+def test_whatever_predict_takes_is_loaded(fits, tmp_path, monkeypatch):
+    folder = fits["ill ~ age + s(power)"]
+    monkeypatch.chdir(folder.parents[2])
+    flyrun.load(folder).save(tmp_path / "m.flyrun")
+    table(3).to_csv(tmp_path / "new.csv", index=False)
+    wanted = flyrun.load(folder).predict(ROW)
+    for given in (folder.name, f"{folder.name}/", f"results/runs/{folder.name}", tmp_path / "m.flyrun"):
+        assert flyrun.load(given).predict(ROW) == wanted
+        assert command(Path(), "predict", str(given), str(tmp_path / "new.csv")).returncode == 0
+    with pytest.raises(ConfigError, match="no: holds no finished fit"):
+        flyrun.load("no")
