@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.fitting import command
 from flyrun.ground import progress
+from flyrun.ground.lock import locked
 from flyrun.ground.page import render
 
 
@@ -149,3 +151,16 @@ def test_no_bars_move_in_a_file_that_takes_colours(monkeypatch, tmp_path):
         with progress.counted(console, "scan", 2) as tell:
             tell(1, "quick")
     assert (tmp_path / "log").read_text() == ""
+
+
+def test_a_second_fit_of_a_name_is_refused_while_the_first_is_at_work(capsys):
+    folder = Path("results/runs/t")
+    folder.mkdir(parents=True)
+    words = ["fit", "t.csv", "y ~ x", "--model", "gaussian", "--log", "json"]
+    with locked(folder / "lock"):
+        assert main(words) == 2
+        said, _ = events(capsys)
+        assert f"results/runs/t is in use by process {os.getpid()} on" in said[0]["text"]
+        assert [path.name for path in folder.iterdir()] == ["lock"]
+    assert main(words) == 0
+    assert events(capsys)[0][-1]["exit_code"] == 0
