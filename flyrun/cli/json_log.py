@@ -4,9 +4,14 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from flyrun.ground.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flyrun.ground.progress import JsonLines
 
 
 def take(arguments: Sequence[str]) -> tuple[bool, list[str]]:
@@ -61,6 +66,11 @@ class Notes:
 def stream() -> TextIO:
     """Where events go."""
     return sys.stdout.stream if isinstance(sys.stdout, Notes) else sys.stdout
+
+
+def shown(console: "Console") -> "Console | JsonLines":
+    """What takes progress: events, where these are asked for, or else this console."""
+    return sys.stdout.events if isinstance(sys.stdout, Notes) else console
 
 
 def asked() -> bool:

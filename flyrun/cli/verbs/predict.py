@@ -50,7 +50,7 @@ def _many(given: argparse.Namespace, model: Path) -> int:
         typed=settings(given.settings),
         **{key: getattr(given, key) for key in same},
     )
-    written, notes = predicted_files.write(order, render.screen(stderr=True))
+    written, notes = predicted_files.write(order, json_log.shown(render.screen(stderr=True)))
     for note in notes:
         print_error(f"note: {note}")
     before = f", {written.there:,} of them from before" if written.there else ""
