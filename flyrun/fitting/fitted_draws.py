@@ -235,7 +235,7 @@ def _chance(eta: np.ndarray) -> np.ndarray:
 def responses_at(
     fit: Fitted, p: list[np.ndarray], trials: np.ndarray | float, rng: np.random.Generator
 ) -> np.ndarray:
-    """New targets at predictors, as of `means_at`; of classes 1 where one is, else 0."""
+    """New targets at predictors, (S, n, K), as of `means_at`; of classes 1 where one is, else 0."""
     eta, *others = p
     if fit.layout.task == "classes":
         above = np.cumsum(means_at(fit, p, trials), axis=-1)[..., :-1]

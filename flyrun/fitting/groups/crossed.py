@@ -87,11 +87,16 @@ class CrossedPosterior(GroupedPosterior):
         """Whether effects of a crossed factor are drawn by a grid."""
         return self.crossed is not None and not self.family.by_sums
 
+    @property
+    def indicated(self) -> Any:
+        """Features with an indicator of each crossed level ahead, (N, levels + D)."""
+        assert self.crossed is not None
+        return Columns(self.rows.features, self.crossed, self.levels_crossed)
+
     @cached_property
     def wide(self) -> GroupedPosterior:
         """With coefficients of the levels ahead of the others; their prior is of an sd that `_at` sets."""
-        features: Any = Columns(self.rows.features, self.crossed, self.levels_crossed)  # type: ignore[arg-type]
-        rows = replace(self.rows, features=features)
+        rows = replace(self.rows, features=self.indicated)
         return GroupedPosterior(
             self.family,
             rows,

@@ -123,7 +123,7 @@ class OfTable(CrossedPosterior):
         return (first, other) if self.bars[0] == self.bar else (other, first)
 
     def h_of(self, stored: dict[str, np.ndarray], count: int) -> np.ndarray:
-        """As of OfTerms."""
+        """As of OfTerms, (S, m)."""
         scale = stored_effects.triangle(self.bar, stored) / self.target_sd
         if (slope := self.column) is None:
             return np.log(scale[:, 0])
@@ -151,7 +151,7 @@ class OfCategory(KnownSd, OfTable):
     """Of a category with a coefficient a level, or two, the reference first among names and counts."""
 
     def others(self, x: np.ndarray) -> dict[str, np.ndarray]:
-        """Nothing."""
+        """Nothing, of x (..., P)."""
         return {}
 
     def codes(self) -> list[np.ndarray]:
@@ -170,7 +170,7 @@ class OfCategory(KnownSd, OfTable):
 
     @property
     def _factors(self) -> list[tuple[Bar, tuple[str, ...], np.ndarray, float]]:
-        """Of each its names, counts, and the sd of its coefficients."""
+        """Of each its names, counts, (G,), and the sd of its coefficients."""
         first = self.bar, self.names, self.counts[0], self.known_sd
         if self.second is None:
             return [first]
@@ -191,7 +191,7 @@ class OfCategory(KnownSd, OfTable):
         return [line for bar, names, held, _ in self._factors for line in of_many_levels(bar, names, held)]
 
     def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[stored_effects.Effects, ...]:
-        """As of OfTable, the references' 0."""
+        """As of OfTable, of draws x (S, P), the references' 0."""
         first, crossed = self.effects_at(x, seed)[..., 0], x[:, self.before :]
         effects = list[stored_effects.Effects]()
         for drawn, its in zip(self._in_order(first, crossed), self._factors, strict=False):
@@ -263,11 +263,11 @@ def of_factors(
     features = ordered.features
     slope = None if bar.slope is None else features[:, layout.names.index(bar.slope)].astype(np.float64)
     starts = np.searchsorted(code[order], np.arange(int(bar.fixed), len(names)))
-    made: Callable[..., OfTable] = OfTable
+    of_type: Callable[..., OfTable] = OfTable
     if bar.fixed:
         sds = [sd_of(each, typed, layout.target.sd) for each in (bar, second.bar if second else bar)]
-        made = partial(OfCategory, known_sd=sds[0], known_crossed=sds[1])
-    return made(
+        of_type = partial(OfCategory, known_sd=sds[0], known_crossed=sds[1])
+    return of_type(
         posterior.family,
         ordered,
         posterior.prior,

@@ -6,7 +6,6 @@ how much effects differ.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -35,16 +34,19 @@ class KnownSd(CrossedPosterior):
     def ahead(self) -> Posterior:
         """Of the rows without an effect, but for what depends on auxiliary numbers alone."""
         some, every = slice(0, int(self.starts[0])), self.rows.features
-        features: Any = every.part(some) if isinstance(every, Columns) else every[some]
-        rows = replace(replace(self.rows, features=every[:0]).take(some), features=features)
+        rows = replace(self.rows, features=every[:0]).take(some)
+        rows = replace(rows, features=every.part(some) if isinstance(every, Columns) else every[some])  # type: ignore[arg-type]
         family = replace(self.family, alone_derivatives=None)
         return Posterior(family, rows, self.prior, self.levels, self.sd)
 
     @cached_property
     def wide(self) -> GroupedPosterior:
         """With coefficients of the crossed levels ahead of the others."""
-        features: Any = Columns(self.rows.features, self.crossed, self.levels_crossed)  # type: ignore[arg-type]
-        how = self.family, replace(self.rows, features=features), self._prior(np.log(self.known_crossed))
+        how = (
+            self.family,
+            replace(self.rows, features=self.indicated),
+            self._prior(np.log(self.known_crossed)),
+        )
         return KnownSd(*how, self.levels, self.sd, starts=self.starts, known_sd=self.known_sd)
 
     def _widened(self, x: np.ndarray) -> np.ndarray:
@@ -56,7 +58,7 @@ class KnownSd(CrossedPosterior):
         return np.full((*x.shape[:-1], 1), np.log(self.known_sd))
 
     def linear_part(self, x: np.ndarray) -> np.ndarray:
-        """As of the base class."""
+        """As of the base class, of x (..., P)."""
         return np.concatenate([x[..., : self.width] - self.prior.mean, x[..., self.before :]], axis=-1)
 
     def log_prior(self, x: np.ndarray) -> np.ndarray:
@@ -98,7 +100,7 @@ class KnownSd(CrossedPosterior):
         return values
 
     def effects_at(self, x: np.ndarray, seed: int) -> np.ndarray:
-        """As of the base class."""
+        """As of the base class, of x (S, P)."""
         return (
             effects.draw(self.wide, self._widened(x), seed) if self.by_grid else effects.draw(self, x, seed)
         )

@@ -56,7 +56,7 @@ def log_density(posterior: GroupedPosterior, which: np.ndarray, x: np.ndarray) -
 
 
 def _ungrouped(posterior: GroupedPosterior, which: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """As above, of rows without an effect."""
+    """As above, (m, S), of rows without an effect."""
     rows, p = posterior.rows.take(which), posterior.predictors(posterior.rows.take(which), x)
     y, trials = (value[:, None] if np.ndim(value) else value for value in (rows.target, rows.trials))
     with np.errstate(all="ignore"):
