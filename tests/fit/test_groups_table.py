@@ -118,6 +118,10 @@ def test_a_mode_without_digits_is_for_chains() -> None:
             ["lab ~ x + (1 | clinic)"],
             "softmax is not fitted with groups; write C(clinic)",
         ),
+        (
+            ["ill ~ x + (1 | clinic)", "--model", "softmax"],
+            "softmax is not fitted with groups; leave --model",
+        ),
         (["ill ~ x + z + (1 + z + x | clinic)"], "no slope within; write (1 + x | clinic)"),
         (["ill ~ x + z + (0 + z | clinic)"], "no slope within; write (1 | clinic)"),
         (["ill ~ x + (1 | lab:colon)"], "rename it"),

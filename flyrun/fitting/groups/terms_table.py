@@ -283,11 +283,10 @@ def posterior_of(
 
     Raises ConfigError for what is not fitted.
     """
-    if posterior.linear > 1:
+    if posterior.family.contrasts is not None:  # effects would be on contrasts' scale, which nobody reads
         what = "smooths" if isinstance(factors[0], Curves) else "groups"
-        raise ConfigError(
-            f"{factors[0].bar}: {posterior.family.name} is not fitted with {what}; {_as_columns(factors[0])}"
-        )
+        remedy = _as_columns(factors[0]) if posterior.linear > 1 else "leave --model out"
+        raise ConfigError(f"{factors[0].bar}: {posterior.family.name} is not fitted with {what}; {remedy}")
     of_factors = [factor.terms(rows, layout, typed) for factor in factors]
     built = [term for terms in of_factors for term in terms]
     order = sorted(range(len(built)), key=lambda k: built[k].size)
