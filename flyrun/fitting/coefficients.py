@@ -117,6 +117,14 @@ def _weighted(values: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
     return {"mean": mean, "sd": sd, "q03": ends[0], "q97": ends[1], "ess": known}
 
 
+def too_few(rows: list[dict[str, Any]]) -> str:
+    """What weighted draws tell by fewer effective ones than ESS, of all these rows; "" where nothing."""
+    least = min(rows, key=lambda row: row["ess"])
+    if least["ess"] >= ESS:
+        return ""
+    return f"only {least['ess']:,.0f} effective ones tell {least['coefficient']}"
+
+
 def _few_decide(parts: np.ndarray) -> np.ndarray:
     """Of each number, (P,), whether few draws hold most of its variance, whose parts are these, (S, P)."""
     few = max(_FEW, len(parts) // 1_000)

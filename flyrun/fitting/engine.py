@@ -172,12 +172,14 @@ def _by_groups(
             if no_digits(error) is None:
                 raise
             why = "the density about its mode has no digits"
+    if not why:
+        even = _even(drawn.weighted)
+        ungrouped = _of_even(question, drawn.weighted, even)
+        why = coefficients.too_few(ungrouped.rows)
     if why:
         say(_REFUSED.format(why))
         terms = posterior.by_chains()
         return _by_terms(replace(question, posterior=terms), terms, spent, seed, why)
-    even = _even(drawn.weighted)
-    ungrouped = _of_even(question, drawn.weighted, even)
     cost = len(posterior.rows) * (1 if posterior.effects == 1 else 20)
     most = min(_EFFECTS // (posterior.groups * posterior.effects), _ROW_DRAWS // cost)
     count = min(max(most, _FEWEST_EFFECTS), _MOST_EFFECTS, even.size)

@@ -54,6 +54,31 @@ def dense(posterior: GroupedPosterior, x: np.ndarray) -> float:
     return total
 
 
+@np.errstate(all="ignore")  # far out on the ridge
+def test_groups_of_a_row_each_are_drawn_from_a_bent_ridge() -> None:
+    groups = 40
+    posterior = grouped("gaussian", [1] * groups)
+    drawn = normal_noise.draw(posterior, np.random.default_rng(0), 5_000, weighted_draws.never)
+    assert drawn.why == ""
+    assert drawn.effective > 1_000
+    rows = posterior.rows
+    log_sigma, h = (each.ravel() for each in np.meshgrid(*[np.linspace(-9.0, 2.0, 220)] * 2, indexing="ij"))
+    # of a row the target's variance is both, and coefficients are integrated out
+    y, x = rows.target - rows.offset, rows.features
+    variance = np.exp(2.0 * log_sigma) + np.exp(2.0 * h)
+    precision = x.T @ x / variance[:, None, None] + np.eye(2) / 2.5**2
+    along = np.linalg.solve(precision, (x.T @ y / variance[:, None])[..., None])[..., 0]
+    log_p = -0.5 * (groups * np.log(variance) + np.linalg.slogdet(precision)[1])
+    log_p -= 0.5 * (y @ y - along @ x.T @ y) / variance
+    log_p += posterior.auxiliary[0].prior.log_density(log_sigma) + scales.log_prior(h[:, None])
+    weight = np.exp(log_p - logsumexp(log_p))
+    for place, values in ((2, log_sigma), (3, h)):
+        mean, found = weight @ values, drawn.weights @ drawn.x[:, place]
+        sd = np.sqrt(weight @ (values - mean) ** 2)
+        assert found == pytest.approx(mean, abs=0.06 * sd)
+        assert np.sqrt(drawn.weights @ (drawn.x[:, place] - found) ** 2) == pytest.approx(sd, rel=0.06)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_quadrature_is_the_integral_away_from_the_mode_too(name: str) -> None:
     posterior = grouped(name, [1, 3, 40, 9, 17, 25])

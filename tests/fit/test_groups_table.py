@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.fitting import engine, fitted_draws, predict, stored
+from flyrun.fitting import coefficients, engine, fitted_draws, predict, stored
 from flyrun.fitting.groups import draw
 from flyrun.fitting.python import fit, load
 from flyrun.ground.errors import ConfigError
@@ -59,6 +60,16 @@ def test_sd_of_a_group_is_a_row_of_the_answer(monkeypatch: pytest.MonkeyPatch) -
     mapped = rows("ill ~ x + (1 | clinic)")
     for name, row in found.items():
         assert mapped[name]["mean"] == pytest.approx(row["mean"], abs=0.02 * row["sd"])
+
+
+@pytest.mark.thorough
+def test_chains_are_run_where_weighted_draws_tell_a_number_badly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coefficients, "ESS", 100_000)  # of weighted draws: chains have their ESS elsewhere
+    words = ["fit", "t.csv", "pain ~ x + (1 | clinic)", "--fresh", "--quiet"]
+    assert main([*words, "--budget", "20"]) == 3  # iterations
+    how = json.loads(Path("results/runs/t/fit.json").read_text(encoding="utf-8"))["how"]
+    assert "8 chains of 20 draws" in how
+    assert re.search(r"because only [\d,]+ effective ones tell ", how)
 
 
 def test_slopes_and_noise_are_told_on_the_columns_own_scales() -> None:

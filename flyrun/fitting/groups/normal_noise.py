@@ -13,6 +13,7 @@ import numpy as np
 from flyrun.fitting import gaussian_noise, mode, weighted_draws
 from flyrun.fitting.groups import joint_map, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
+from flyrun.fitting.groups.ridge import Ridge
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import Expansion
 from flyrun.fitting.weighted_draws import Weighted
@@ -137,6 +138,9 @@ def draw(
     gaussian_noise.refuse_unbounded(posterior, at, 0, sums.log_density)
     proposal = Mixture.of(at, mode.covariance(density.curvature))
     draws = weighted_draws.by_all_rows(sums, proposal, rng, n, spent=spent)  # type: ignore[arg-type]
+    if sums.size == 2 and (draws.why or draws.effective < weighted_draws.WANTED):
+        ridge = Ridge(sums.log_density, at, sums.count)
+        draws = weighted_draws.by_all_rows(sums, ridge, rng, n, 1, spent=spent)  # type: ignore[arg-type]
     width = posterior.width
     x = np.empty((len(draws.x), posterior.size))
     x[:, width : width + sums.size] = draws.x
