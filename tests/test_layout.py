@@ -8,6 +8,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 import flyrun
+from flyrun.families.family import names
+from flyrun.families.prior_kinds import KINDS
 
 PACKAGE = Path(flyrun.__file__).parent
 
@@ -252,3 +254,35 @@ def test_an_undocumented_method_is_found():
         cls.__module__, cls.__qualname__ = "made", cls.__name__
     module.base, module.derived = Base, Derived
     assert list(undocumented(module)) == ["Derived.unsaid"]
+
+
+#: names of families that mean something else there: a prior's kind, and what a target is fitted by unnamed
+ELSEWHERE = {
+    "scan/row_weights.py": {"gaussian"},
+    "scan/many_files.py": {"binomial", "ordinal", "logistic"},
+    "predict.py": {"probit"},
+}
+
+
+def families_named(tree):
+    """Names of families that code compares with or imports; docstrings may have them."""
+    known = set(names()) - set(KINDS)
+    texts = {each.value for each in ast.walk(tree) if isinstance(each, ast.Constant)}
+    imported = {
+        alias.name.rpartition(".")[2]
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Import | ast.ImportFrom)
+        for alias in each.names
+    }
+    return known & (texts | imported)
+
+
+def test_groups_scans_predictions_and_loo_learn_no_familys_name():
+    home = PACKAGE / "fitting"
+    files = [*sorted((home / "groups").glob("*.py")), *sorted((home / "scan").glob("*.py"))]
+    files += [home / f"{name}.py" for name in ("predict", "loo", "comparisons", "weighted_draws", "mode")]
+    found = {str(file.relative_to(home)): families_named(parsed(file)) for file in files}
+    assert len(found) > 40
+    assert {name: some for name, some in found.items() if some} == ELSEWHERE
+    assert families_named(ast.parse('if family.name == "tweedie": ...')) == {"tweedie"}  # the control
+    assert families_named(ast.parse("from flyrun.families import weibull")) == {"weibull"}

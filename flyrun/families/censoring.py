@@ -71,30 +71,32 @@ def censored(family: Family) -> Family:
             value[where] -= np.where(np.isfinite(chance), chance, np.inf)
         return value
 
-    def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
+    def second_order(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> tuple[Numbers, Derivatives]:
         each, k = _Rows(y, trials, p), len(p)
-        slopes, upper = np.zeros((k, *each.shape)), np.zeros((k, k, *each.shape))
+        value, slopes, upper = np.zeros(each.shape), np.zeros((k, *each.shape)), np.zeros((k, k, *each.shape))
 
-        def add(where: tuple[Any, ...], its: Derivatives, sign: float = 0.0) -> None:
+        def add(where: tuple[Any, ...], log_p: Numbers, its: Derivatives, sign: float = 0.0) -> None:
             """sign: 0 where nothing was there before."""
             for j in range(k):
-                pairs = [
-                    (slopes[j], its[0][j]),
-                    *((upper[j, m], its[1][j][m]) for m in range(j, k)),
-                ]
-                for out, value in pairs:
+                pairs = [(slopes[j], its[0][j]), *((upper[j, m], its[1][j][m]) for m in range(j, k))]
+                for out, part in [(value, log_p), *pairs] if j == 0 else pairs:
                     if sign:
-                        out[where] += sign * value
+                        out[where] += sign * part
                     else:
-                        out[where] = value
+                        out[where] = part
 
         for where, at, q in each.seen():
-            add(where, family.derivatives(at, 1.0, q))
+            add(where, *family.to_second_order(at, 1.0, q))
         for where, ends, q in each.known():
-            add(where, _of_between(family, *ends, q))
-        for where, ends, q in each.there():
-            add(where, _of_between(family, *ends, q), -1.0)
-        return tuple(slopes), tuple(tuple(upper[min(j, m), max(j, m)] for m in range(k)) for j in range(k))
+            add(where, _log_between(family, *ends, q), _of_between(family, *ends, q))
+        for where, ends, q in each.there():  # of no chance that is a number, as 40 sds away, nothing follows
+            chance = _log_between(family, *ends, q)
+            add(where, np.where(np.isfinite(chance), chance, np.inf), _of_between(family, *ends, q), -1.0)
+        bent = tuple(tuple(upper[min(j, m), max(j, m)] for m in range(k)) for j in range(k))
+        return value, (tuple(slopes), bent)
+
+    def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
+        return second_order(y, trials, p)[1]
 
     def constant(y: np.ndarray, trials: Numbers) -> np.ndarray:
         seen = np.asarray(trials)[..., 0] == SEEN
@@ -110,6 +112,7 @@ def censored(family: Family) -> Family:
         family,
         log_density=log_density,
         derivatives=derivatives,
+        second_order=second_order,
         constant=constant,
         start=start,
         by_sums=False,
@@ -192,6 +195,8 @@ class _Rows:
 
     def there(self) -> list[tuple[tuple[Any, ...], _Ends, list[np.ndarray]]]:
         """Those that would not be there at some targets, with the two ends of the others."""
+        if np.isinf(self.ends[2]).all() and np.isinf(self.ends[3]).all():
+            return []
         return self._between(np.arange(len(self.kinds)), *self.ends[2:])
 
     def _between(

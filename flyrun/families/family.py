@@ -86,6 +86,7 @@ class Family:
     words: what a fit is called, as "Poisson regression". domain: what its target may hold.
     log_density(y, trials, p): the part that depends on linear predictors.
     derivatives(y, trials, p): its slopes by p, K of them, and minus its second derivatives, K by K.
+    second_order(y, trials, p): both at once, where they share much of their work.
     alone(y, trials, a), alone_derivatives(y, trials, a): the same of the part that depends on auxiliary
     numbers alone, apart so that rows of equal y and trials share it.
     slopes_into(y, trials, p, out): its slopes by p into out[0], out[1] …, for a family whose number of
@@ -129,6 +130,7 @@ class Family:
     auxiliary: Callable[[int, float], tuple[Auxiliary, ...]] = _no_auxiliary
     alone: Callable[[Numbers, Numbers, Sequence[Numbers]], Numbers] = _nothing
     alone_derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives] | None = None
+    second_order: Callable[[Numbers, Numbers, Sequence[Numbers]], tuple[Numbers, Derivatives]] | None = None
     slopes_into: Callable[[Numbers, Numbers, Sequence[Numbers], np.ndarray], None] | None = None
     read: Callable[[np.ndarray], np.ndarray] = exponentials
     unread: Callable[[np.ndarray], np.ndarray] = np.log
@@ -162,6 +164,14 @@ class Family:
     def target(self) -> str:
         """The name of its domain, a dataset's task."""
         return self.domain.name
+
+    def to_second_order(
+        self, y: Numbers, trials: Numbers, p: Sequence[Numbers]
+    ) -> tuple[Numbers, Derivatives]:
+        """log_density and derivatives."""
+        if self.second_order is None:
+            return self.log_density(y, trials, p), self.derivatives(y, trials, p)
+        return self.second_order(y, trials, p)
 
     def in_units(self, sd: float) -> "Family":
         """The same of targets that are divided by sd, numbers that are known with them."""
@@ -202,6 +212,7 @@ class Family:
             self,
             log_density=log_density,
             derivatives=derivatives,
+            second_order=None,
             alone=_nothing,
             alone_derivatives=None,
             by_sums=False,

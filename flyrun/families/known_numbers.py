@@ -45,6 +45,11 @@ def known(family: Family, values: Mapping[str, float], sd: float = 1.0) -> Famil
         value = family.log_density(y, trials, whole(p))
         return value if kept else value + family.alone(y, trials, filled([]))  # what is apart is of y alone
 
+    def second_order(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> tuple[Numbers, Derivatives]:
+        value, both = family.to_second_order(y, trials, whole(p))
+        value = value if kept else value + family.alone(y, trials, filled([]))
+        return value, of_kept(both, linear(p))
+
     def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
         p = family.start(y, trials, offset, weights)
         return np.delete(p, [k - len(names) for k in range(len(names)) if k not in kept])
@@ -59,6 +64,7 @@ def known(family: Family, values: Mapping[str, float], sd: float = 1.0) -> Famil
         known=Known(family, values, sampled),
         log_density=log_density,
         derivatives=lambda y, trials, p: of_kept(family.derivatives(y, trials, whole(p)), linear(p)),
+        second_order=second_order,
         slopes_into=None,
         start=start,
         draw=lambda rng, trials, p: family.draw(rng, trials, whole(p)),

@@ -123,6 +123,7 @@ def linked(family: Family, link: str) -> Family:
         link=link,  # type: ignore[arg-type]
         log_density=log_density,
         derivatives=derivatives,
+        second_order=None,
         start=start,
         draw=lambda rng, trials, p: binomial.successes(rng, trials, chance(trials, p)),
         mean=lambda trials, p: trials * chance(trials, p),

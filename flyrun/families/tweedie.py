@@ -36,8 +36,8 @@ def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
     return of_y - choose(whole < _MOST, whole, np.inf)
 
 
-def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
-    """By η, s and a: first by log A/B, of which A and B are logistic, then by the chain rule."""
+def second_order(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> tuple[Numbers, Derivatives]:
+    """And by η, s and a: first by log A/B, of which A and B are logistic, then by the chain rule."""
     rises, falls = sigmoid(p[2]), sigmoid(-p[2])
     up, down = _LEAST + _SPAN * rises, _LEAST + _SPAN * falls
     alpha, dispersion = down / up, np.exp(-p[1])
@@ -54,18 +54,24 @@ def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivative
     log_y = np.log(choose(y > 0.0, y, np.nan))
     away = alpha * log_y - alpha * (p[1] + np.log(up))  # as 1/A = 1 + α
     by_z = (up - alpha * down) - away
-    count, q, var, both, of_q, trigammas = wright_moments(away - (p[1] + np.log(down)), alpha, by_z)
+    log_w, count, q, var, both, of_q, trigammas = wright_moments(away - (p[1] + np.log(down)), alpha, by_z)
     of_s, mixed = var / (up * up), alpha * count - both / up
     of_a = (1.0 + alpha * down) * count - q - alpha * alpha * trigammas + of_q
     slope, mixed_s, across = by_a + q, by_a - mixed, turn * (u * rise)
-    return (
+    by_both, by_power = turn * mixed_s, turn * turn * (bent - of_a) - turned * slope
+    return log_w - choose(level < _MOST, level, np.inf), (
         (rise, level - count / up, turn * slope),
         (
             (up * up * first + down * down * second, rise, across),
-            (rise, level - of_s, turn * mixed_s),
-            (across, turn * mixed_s, turn * turn * (bent - of_a) - turned * slope),
+            (rise, level - of_s, by_both),
+            (across, by_both, by_power),
         ),
     )
+
+
+def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
+    """Of that alone."""
+    return second_order(y, trials, p)[1]
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -124,6 +130,7 @@ FAMILY = Family(
     start,
     draw,
     auxiliary=_auxiliary,
+    second_order=second_order,
     read=read,
     unread=unread,
     one_mode=False,

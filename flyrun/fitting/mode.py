@@ -6,13 +6,14 @@ from flyrun.fitting.rows_posterior import Expansion, Posterior
 
 _MOST = 100  # steps
 _ENOUGH = 50_000  # rows whose mode is near that of more
-# What a step would gain, in nats, where the search ends: far below the Monte Carlo error. Of many rows a step
-# costs more than a proposal that is 0.014 sds off, about which weights know all.
-_NEAR, _NEAR_OF_MANY = 1e-6, 1e-4
+# What a step would gain, in nats, where the search ends: far below the Monte Carlo error. Of many rows, whose
+# density is all but quadratic there, that step is made and not evaluated.
+_NEAR, _NEAR_OF_MANY = 1e-6, 1e-3
 
 
 def find(posterior: Posterior, start: np.ndarray | None = None) -> tuple[np.ndarray, Expansion]:
-    """The mode, (P,), and the log likelihood to second order about it. start: (P,), where to begin.
+    """The mode, (P,), and the log likelihood to second order about it, of many rows about where the last step
+    began. start: (P,), where to begin.
 
     Curvatures of the wrong sign are taken with the other, so that each step leads up.
     """
@@ -32,12 +33,14 @@ def _start(posterior: Posterior) -> np.ndarray:
 
 def _climb(posterior: Posterior, x: np.ndarray) -> tuple[np.ndarray, Expansion]:
     likelihood, prior = posterior.likelihood_at(x), posterior.prior_at(x)
-    near = _NEAR if len(posterior.rows) < _ENOUGH else _NEAR_OF_MANY
+    many = len(posterior.rows) >= _ENOUGH
+    near = _NEAR_OF_MANY if many else _NEAR
     for _ in range(_MOST):
         slope = likelihood.slope + prior.slope
         step = rising(likelihood.curvature + prior.curvature, slope)
         gain = float(slope @ step)
         if not gain > near:
+            x = x + step if many and gain >= 0.0 else x
             break
         value, share = likelihood.value + prior.value, 1.0
         while share * gain > near:

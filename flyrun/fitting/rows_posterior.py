@@ -312,8 +312,9 @@ class Posterior:
                 rows = self.rows.take(block)
                 y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
                 p = self.predictors(rows, x)
-                total += (weights * self.family.log_density(y, trials, p)).sum(axis=0)
-                for j, each in enumerate(self._slopes(y, trials, p)):
+                log_p, slopes = self._value_and_slopes(y, trials, p)
+                total += (weights * log_p).sum(axis=0)
+                for j, each in enumerate(slopes):
                     whole = np.broadcast_to(weights * each, (len(rows), len(x)))
                     columns = self._columns(rows, j)
                     slope[:, self.places[j]] += (
@@ -330,6 +331,15 @@ class Posterior:
                 slope[:, place] = part + pace * (slope[:, place] - part)
         self.queries += len(x) * len(self.rows)
         return np.where(np.isnan(total), -np.inf, total), slope
+
+    def _value_and_slopes(
+        self, y: Numbers, trials: Numbers, p: list[np.ndarray]
+    ) -> tuple[Numbers, Sequence[Numbers] | np.ndarray]:
+        """log_density and its slopes by K predictors p, (n, S) of linear ones."""
+        if self.family.second_order is None:
+            return self.family.log_density(y, trials, p), self._slopes(y, trials, p)
+        value, (slopes, _) = self.family.second_order(y, trials, p)
+        return value, slopes
 
     def _slopes(self, y: Numbers, trials: Numbers, p: list[np.ndarray]) -> Sequence[Numbers] | np.ndarray:
         """By each of K predictors p, (n, S) of linear ones, without second derivatives where it can be."""
@@ -391,8 +401,8 @@ class Posterior:
         rows = self.rows.take(block)
         p = [eta[:, 0] if eta.ndim > 1 else eta for eta in self.predictors(rows, x[None])]
         with np.errstate(all="ignore"):
-            value = float(np.sum(rows.weights * self.family.log_density(rows.target, rows.trials, p)))
-            slopes, curvatures = self.family.derivatives(rows.target, rows.trials, p)
+            log_p, (slopes, curvatures) = self.family.to_second_order(rows.target, rows.trials, p)
+            value = float(np.sum(rows.weights * log_p))
         n = len(rows)
         for j in range(len(p)):
             whole, columns = np.broadcast_to(rows.weights * slopes[j], (n,)), self._columns(rows, j)

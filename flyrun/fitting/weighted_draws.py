@@ -276,7 +276,7 @@ def by_few_rows(
     most: float = math.inf,
     spent: Callable[[], bool] = never,
 ) -> Weighted:
-    """Draws whose weights read few rows each. likelihood: to second order about the proposal's centre.
+    """Draws whose weights read few rows each. likelihood: to second order near the proposal's centre.
 
     `why` is also that draws × rows exceed `most`, or that the time is spent.
     """

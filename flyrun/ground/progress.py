@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def now() -> str:
@@ -20,7 +21,7 @@ def now() -> str:
 class Plain:
     """Says lines on a console; a console of None shows nothing."""
 
-    def __init__(self, console: Console | None):
+    def __init__(self, console: "Console | None"):
         self._console = console
 
     def say(self, text: str, style: str | None = None) -> None:
@@ -67,7 +68,7 @@ class JsonLines:
         self.write("part", text=text, done=done, total=total, detail=detail)
 
 
-def speaker(console: Console | JsonLines | None) -> Plain | JsonLines:
+def speaker(console: "Console | JsonLines | None") -> Plain | JsonLines:
     """What says lines there."""
     return console if isinstance(console, JsonLines) else Plain(console)
 
@@ -101,14 +102,16 @@ def duration(seconds: float) -> str:
 PLAIN_EVERY_S = 10.0
 
 
-def moves(console: Console | JsonLines | None) -> bool:
+def moves(console: "Console | JsonLines | None") -> bool:
     """Whether bars can move on a console. FORCE_COLOR, which services set, makes no terminal of a file."""
+    from rich.console import Console  # late: help need not wait for it
+
     if not isinstance(console, Console) or not console.is_terminal or console.is_dumb_terminal:
         return False
     return "FORCE_COLOR" not in os.environ or console.file.isatty()
 
 
-def progress_bar(console: Console) -> Any:
+def progress_bar(console: "Console") -> Any:
     """Bars that vanish at the end."""
     from rich import progress  # late: only a terminal needs it
 

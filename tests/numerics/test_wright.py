@@ -43,7 +43,8 @@ def beside_all_terms(alpha, low, high):
     for part, which in ((slice(None), alpha), (few, alpha), (few, own)):
         away = wright.log_wright(z[part], which) - log_truth[part]
         off.append(np.abs(away) / (1.0 + np.abs(log_truth[part])))
-        got = wright.wright_moments(z[part], which, slope[part])
+        log_w, *got = wright.wright_moments(z[part], which, slope[part])
+        off.append(np.abs(log_w - log_truth[part]) / (1.0 + np.abs(log_truth[part])))
         for k in range(6):
             size = 1.0 + np.abs(truth[k][part])
             off.append(1e-2 * np.abs(got[k] - truth[k][part]) / size)

@@ -120,7 +120,7 @@ def _log_wright(z, alpha):
 
 def _wright_moments(z, alpha, slope):
     if not z > -math.inf:
-        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     top, first, step, number = _wright_terms(z, alpha)
     level = _largest_term(top, z, alpha)
     middle = top * (slope + alpha * special.digamma(top * alpha))
@@ -139,7 +139,8 @@ def _wright_moments(z, alpha, slope):
         of_psi += weight * j * j * special.trigamma(at)
     by_j, by_q = by_j / total, by_q / total
     spread = of_j / total - by_j * by_j, both / total - by_j * by_q, of_q / total - by_q * by_q
-    return top + by_j, middle + by_q, spread[0], spread[1], spread[2], of_psi / total
+    log_w = level + math.log(total * step)
+    return log_w, top + by_j, middle + by_q, spread[0], spread[1], spread[2], of_psi / total
 
 
 _OF_NUMBERS: dict[Callable, Callable] = {

@@ -22,7 +22,7 @@ _LEAST = 1e-290  # a power of w below is slow to work with, and counts nothing
 _PART = 8_192  # sums at a time: they stay in a core's cache
 
 #: what `wright_moments` gives, of weights that sum to 1
-Moments = tuple[Numbers, Numbers, Numbers, Numbers, Numbers, Numbers]
+Moments = tuple[Numbers, Numbers, Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
 def log_wright(z: Numbers, alpha: Numbers) -> Numbers:
@@ -31,11 +31,11 @@ def log_wright(z: Numbers, alpha: Numbers) -> Numbers:
 
 
 def wright_moments(z: Numbers, alpha: Numbers, slope: Numbers) -> Moments:
-    """Under weights e^(jz)/(j!·Γ(jα)): E j, E q, Var j, Cov(j, q), Var q and E j²ψ'(jα).
+    """log W and, under weights e^(jz)/(j!·Γ(jα)): E j, E q, Var j, Cov(j, q), Var q and E j²ψ'(jα).
 
     q = j(slope + αψ(jα)). 0 where z is NaN.
     """
-    return tuple(_of_all(_moments_shared, _moments_each, 6, alpha, z, slope))  # type: ignore[return-value]
+    return tuple(_of_all(_moments_shared, _moments_each, 7, alpha, z, slope))  # type: ignore[return-value]
 
 
 def _of_all(
@@ -116,9 +116,9 @@ def _log_shared(terms: _Terms, alpha: float, z: np.ndarray) -> np.ndarray:
 
 
 def _moments_shared(terms: _Terms, alpha: float, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """(6, n), of products of w's powers with what they stand before: of j and q less their middles."""
-    j, logs = terms
-    w, middle = np.exp((j[1] - j[0]) * (z - z.max())), slope[len(z) // 2]
+    """(7, n), of products of w's powers with what they stand before: of j and q less their middles."""
+    (j, logs), away_z = terms, z - z.max()
+    w, middle = np.exp((j[1] - j[0]) * away_z), slope[len(z) // 2]
     powers = np.ones((len(j), len(z)))
     for before, power in itertools.pairwise(powers):
         np.maximum(np.multiply(before, w, out=power), _LEAST, out=power)
@@ -126,10 +126,12 @@ def _moments_shared(terms: _Terms, alpha: float, z: np.ndarray, slope: np.ndarra
     top = logs.argmax()
     middle_q, away, q = q[top], j - j[top], q - q[top]
     values = np.array([np.ones(len(j)), away, q, away * away, away * q, q * q, j * j * trigamma(alpha * j)])
-    by_j, by_q, of_j, both, of_q, of_psi = _central(*((values * np.exp(logs - logs[top])) @ powers))
+    total, *sums = (values * np.exp(logs - logs[top])) @ powers
+    log_w = logs[top] + j[0] * away_z + np.log((j[1] - j[0]) * total)
+    by_j, by_q, of_j, both, of_q, of_psi = _central(total, *sums)
     by_j, by_q, left = j[top] + by_j, by_q + middle_q, slope - middle
     of_q = of_q + left * (2.0 * both + left * of_j)
-    return np.array([by_j, by_q + left * by_j, of_j, both + left * of_j, of_q, of_psi])
+    return np.array([log_w, by_j, by_q + left * by_j, of_j, both + left * of_j, of_q, of_psi])
 
 
 def _central(total: np.ndarray, *sums: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -191,7 +193,7 @@ def _log_each(values: np.ndarray, place: np.ndarray, z: np.ndarray) -> np.ndarra
 
 
 def _moments_each(values: np.ndarray, place: np.ndarray, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """(6, n) of z at α = values[place]."""
+    """(7, n) of z at α = values[place]."""
     sums, total = _Each(values, place, z), np.zeros((7, len(z)))
     top, alpha, slope = sums.top, sums.alpha, slope[sums.order]
     middle = top * (slope + alpha * digamma(alpha * top))
@@ -200,4 +202,5 @@ def _moments_each(values: np.ndarray, place: np.ndarray, z: np.ndarray, slope: n
         for k, value in enumerate((1.0, away, q, away * away, away * q, q * q, j * j * bend)):
             total[k, :m] += term * value
     by_j, by_q, *others = _central(*total)
-    return sums.placed(np.array([top + by_j, middle + by_q, *others]))
+    log_w = sums.level + np.log(sums.step * total[0])
+    return sums.placed(np.array([log_w, top + by_j, middle + by_q, *others]))
