@@ -260,7 +260,7 @@ def test_an_undocumented_method_is_found():
 ELSEWHERE = {
     "scan/row_weights.py": {"gaussian"},
     "scan/many_files.py": {"binomial", "ordinal", "logistic"},
-    "predict.py": {"probit"},
+    "fitted_draws.py": {"probit"},
 }
 
 
@@ -280,7 +280,8 @@ def families_named(tree):
 def test_groups_scans_predictions_and_loo_learn_no_familys_name():
     home = PACKAGE / "fitting"
     files = [*sorted((home / "groups").glob("*.py")), *sorted((home / "scan").glob("*.py"))]
-    files += [home / f"{name}.py" for name in ("predict", "loo", "comparisons", "weighted_draws", "mode")]
+    others = ("predict", "fitted_draws", "loo", "comparisons", "weighted_draws", "mode")
+    files += [home / f"{name}.py" for name in others]
     found = {str(file.relative_to(home)): families_named(parsed(file)) for file in files}
     assert len(found) > 40
     assert {name: some for name, some in found.items() if some} == ELSEWHERE
