@@ -15,13 +15,9 @@ from flyrun.fitting import (
     hmc_check,
     hmc_on_rows,
     mode,
-    question,
     weighted_draws,
 )
-from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
-from flyrun.tables import frames
-from tools.certificate import fresh
 
 LEVELS = 3  # of classes
 #: seeds of tables that are neither nearly all zeros nor nearly Poisson's, of which few rows a draw say enough
@@ -556,17 +552,3 @@ def test_chains_that_reach_where_no_draw_is_tell_what_their_sds_lack():
     assert (
         hmc_check._unseen(draws, ~missed & (np.arange(8_000) < 40)) < 0.01
     )  # the control: some of the others
-
-
-@pytest.mark.thorough
-def test_a_region_beyond_all_draws_is_no_quiet_answer():
-    """45 claims of which 3 are above 0: 0.2 % of the posterior hold a fifth of a coefficient's variance."""
-    old = "beta beta_binomial binomial exponential gamma gaussian hurdle_gamma hurdle_lognormal"
-    old += " hurdle_negative_binomial hurdle_poisson inverse_gaussian log_logistic logistic lognormal"
-    old += " negative_binomial ordinal poisson probit softmax student_t tweedie weibull"
-    old += " zero_inflated_negative_binomial zero_inflated_poisson"
-    _, frame, _ = fresh.table(49, 1, old.split())
-    columns = {"features": ("x0", "x1"), "numeric": ("x0", "x1")}
-    with frames.held(frame) as path:
-        posterior = question.of(Request(path, "y", model="tweedie", table=columns)).posterior
-    assert "where no draw is" in weighted_draws.fit(posterior).why
