@@ -7,7 +7,6 @@ cell of a grid there has the largest density of those about it.
 from collections.abc import Callable
 
 import numpy as np
-from scipy.ndimage import maximum_filter
 
 _FIRST, _THEN = (401, 57), (200, 100)  # cells along ρ and φ, at first and in the box that has the mass
 _ROUNDS = 3
@@ -26,6 +25,8 @@ class Ridge:
     """As of proposal.Mixture. log_density: of (S, 2) points; at: the mode, (2,)."""
 
     def __init__(self, log_density: Callable[[np.ndarray], np.ndarray], at: np.ndarray, rows: float) -> None:
+        from scipy.ndimage import maximum_filter  # late: 50 ms that few fits need
+
         wide = min(_FAR, _SPREAD / np.sqrt(rows))
         centre = np.array([0.5 * np.logaddexp(2.0 * at[0], 2.0 * at[1]), at[1] - at[0]])
         half = np.array([wide, _RANGE])
