@@ -92,6 +92,11 @@ class _Handler(BaseHTTPRequestHandler):
             "ListBucketResult", f"<IsTruncated>false</IsTruncated><KeyCount>{len(inside)}</KeyCount>{rows}"
         )
 
+    def do_DELETE(self) -> None:
+        """Of an object."""
+        self.server.objects.pop(self._asked()[0], None)
+        self._answer(204)
+
     def do_PUT(self) -> None:
         """An object, or a part of one."""
         (key, query), body = self._asked(), self._body()

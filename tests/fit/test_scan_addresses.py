@@ -5,6 +5,7 @@ import pytest
 
 from flyrun.cli.main import main
 from flyrun.fitting.scan import addresses
+from flyrun.ground.errors import StoreError
 from tests.fit.test_scan import scan, table, write
 
 fs = pytest.importorskip("pyarrow.fs")
@@ -36,3 +37,19 @@ def test_an_address_of_nothing_is_refused_in_one_line(tmp_path, monkeypatch, cap
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
     assert address in line
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_what_is_sent_in_part_is_no_file(s3, monkeypatch, error):
+    def send(source, target, at_once):
+        target.write(source.read(7))
+        raise error
+
+    path = "s3://insurer/predicted/part.parquet"
+    with addresses.replacing(path) as file:
+        file.write(b"a whole file")
+    assert s3.objects["insurer/predicted/part.parquet"] == b"a whole file"  # the control
+    monkeypatch.setattr("shutil.copyfileobj", send)
+    with pytest.raises((KeyboardInterrupt, StoreError)), addresses.replacing(path) as file:
+        file.write(b"another whole file")
+    assert "insurer/predicted/part.parquet" not in s3.objects

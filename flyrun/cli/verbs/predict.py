@@ -67,6 +67,8 @@ def _one(given: argparse.Namespace, model: Path) -> int:
     file, out = Path(given.file).expanduser(), Path(given.out).expanduser() if given.out else None
     if file.is_dir():
         raise ConfigError(f"{file}: holds no Parquet file; name a folder that does, or one file")
+    if not file.exists() and str(file) != piped.STDIN:
+        raise ConfigError(f"{file}: no such file or folder; name one that is there")
     if word := next(iter(given.settings), "--workers" if given.workers else ""):
         raise ConfigError(f"{word}: is for a folder of many files; leave it out")
     if out is not None:

@@ -68,8 +68,9 @@ def opened(path: str) -> Any:
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[BinaryIO]:
-    """A file to write, which is whole at `path` once the body has ended; before, and after an error, nothing
-    is there but what was. Raises StoreError where it cannot be written.
+    """A file to write, which is whole at `path` once the body has ended. Before, and after an error in the
+    body, nothing is there but what was; after an error in sending to an address nothing is. Raises StoreError
+    where it cannot be written.
     """
     if not is_address(path):
         with files.writing(path):
@@ -84,8 +85,15 @@ def replacing(path: str) -> Iterator[BinaryIO]:
             system, inner = _system(path)
             if path.partition("://")[0] not in _WITHOUT_FOLDERS:
                 system.create_dir(inner.rpartition("/")[0])
-            with system.open_output_stream(inner) as there:
+            there = system.open_output_stream(inner)
+            try:
                 shutil.copyfileobj(file, there, _AT_ONCE)
+            except BaseException:  # Ctrl-C, too: to close what was sent in part makes a file of it
+                with contextlib.suppress(OSError):
+                    there.close()
+                    system.delete_file(inner)
+                raise
+            there.close()
         except (OSError, NotImplementedError, ValueError) as error:
             reason = " ".join(str(error).split())[:160]
             raise StoreError(f"{path}: cannot be written ({reason}); name another place") from error
