@@ -19,7 +19,7 @@ from flyrun.fitting.finished import Finished
 from flyrun.fitting.groups import left_out, left_out_terms
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.groups.terms_table import OfTerms
-from flyrun.fitting.rows_posterior import Rows
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.diagnostics.psis import HEAVY
 from flyrun.ground.errors import ConfigError
 

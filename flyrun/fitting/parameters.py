@@ -18,8 +18,8 @@ from flyrun.families.prior_densities import Normal, Prior
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.formula_sides import Formulas
 from flyrun.fitting.priors import Typed
-from flyrun.fitting.rows_posterior import Design
 from flyrun.fitting.smooths import Smooth
+from flyrun.fitting.table_rows import Design
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.schema import did_you_mean, listing
 from flyrun.tables import loading, pieces

@@ -15,6 +15,8 @@ from flyrun.families.bounded_priors import Bounded
 from flyrun.families.cutpoint_priors import OfCutpoints
 from flyrun.families.family import Auxiliary, Family
 from flyrun.families.prior_densities import Prior
+from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.table_rows import Design, Rows, as_column
 from flyrun.ground.children import cores
 from flyrun.ground.numerics.special import Numbers
 from flyrun.ground.threads import in_order
@@ -23,93 +25,6 @@ T = TypeVar("T")
 
 _NUMBERS = 1 << 19  # predictors of a block: they stay in a core's cache
 _ROWS = 8_192  # of a block where derivatives are wanted
-
-
-@dataclass(frozen=True)
-class Design:
-    """What an auxiliary number is linear in. features: (N, W), ones last; offset: (N,) or one number."""
-
-    features: np.ndarray
-    offset: np.ndarray | float = 0.0
-
-    def take(self, which: slice | np.ndarray) -> "Design":
-        """Of some rows, by a slice or (n,), features as float64."""
-        offset = self.offset[which] if isinstance(self.offset, np.ndarray) else self.offset
-        return Design(self.features[which].astype(np.float64, copy=False), offset)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of a table. features: (N, D), float32 or float64; target: y, (N,).
-
-    trials, offset, weights: (N,) or one number for all rows; trials (N, 5) of families.censoring.
-    weights: how often a row is there.
-    designs: of each auxiliary number, None of one that is alike for all rows; none where all are.
-    """
-
-    features: np.ndarray
-    target: np.ndarray
-    trials: Any = 1.0
-    offset: Any = 0.0
-    weights: Any = 1.0
-    designs: tuple[Design | None, ...] = ()
-
-    def __len__(self) -> int:
-        """N."""
-        return len(self.target)
-
-    def take(self, which: slice | np.ndarray) -> "Rows":
-        """Some of them, by a slice or (n,), features as float64."""
-        target, trials, offset, weights = (
-            value[which] if np.ndim(value) else value
-            for value in (self.target, self.trials, self.offset, self.weights)
-        )
-        designs = tuple(design and design.take(which) for design in self.designs)
-        features = self.features[which].astype(np.float64, copy=False)
-        return Rows(features, target, trials, offset, weights, designs)
-
-    def whole(self, name: str) -> np.ndarray:
-        """trials, offset or weights of all rows, (N,), or as they are where a row has several."""
-        value = np.asarray(getattr(self, name), np.float64)
-        return value if value.ndim > 1 else np.broadcast_to(value, (len(self),))
-
-
-@dataclass(frozen=True)
-class CoefficientPrior:
-    """Of the coefficients, (P,) each without the auxiliary numbers': normal, or Laplace of the same sd.
-
-    others: the priors of those of infinite sd, by place.
-    """
-
-    mean: np.ndarray
-    sd: np.ndarray
-    kind: str = "gaussian"
-    others: tuple[tuple[int, Prior], ...] = ()
-
-    def log_density(self, theta: np.ndarray) -> np.ndarray:
-        """(S,) of theta (S, P)."""
-        if self.others:
-            kept = np.isfinite(self.sd)
-            log_p = CoefficientPrior(self.mean[kept], self.sd[kept]).log_density(theta[:, kept])
-            return log_p + sum(prior.log_density(theta[:, place]) for place, prior in self.others)
-        z = (theta - self.mean) / self.sd
-        level = -np.log(self.sd).sum()
-        if self.kind == "laplace":
-            return level - (np.sqrt(2.0) * np.abs(z) + 0.5 * np.log(2.0)).sum(axis=1)
-        return level - 0.5 * ((z * z).sum(axis=1) + z.shape[1] * np.log(2 * np.pi))
-
-    def derivatives(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Slope and minus the second derivative, (P,) each; a Laplace prior's corner is rounded for it."""
-        z = (theta - self.mean) / self.sd
-        if self.kind == "laplace":
-            reach = np.sqrt(z * z + 0.01)
-            return -np.sqrt(2.0) * z / reach / self.sd, np.sqrt(2.0) * 0.01 / reach**3 / self.sd**2
-        slope, curvature = -z / self.sd, 1.0 / self.sd**2
-        if self.others:
-            curvature = np.broadcast_to(curvature, slope.shape).copy()
-        for place, prior in self.others:
-            slope[..., place], curvature[..., place] = prior.derivatives(theta[..., place])
-        return slope, curvature
 
 
 @dataclass
@@ -443,11 +358,6 @@ class Posterior:
             x[np.arange(self.linear) * self.width + self.width - 1] = p[: self.linear]
         x[[place.stop - 1 for place in self.places[self.linear :]]] = p[self.linear :]
         return x
-
-
-def as_column(value: Any) -> Any:
-    """A number, or one a row as (n, 1)."""
-    return value[:, None] if np.ndim(value) else value
 
 
 def _between(a: np.ndarray | None, weights: np.ndarray, b: np.ndarray | None) -> np.ndarray:

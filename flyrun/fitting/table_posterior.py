@@ -13,11 +13,13 @@ from flyrun.families.options import for_tables
 from flyrun.families.prior_densities import Prior
 from flyrun.fitting import chosen_priors, wide_categories
 from flyrun.fitting.chosen_priors import Chosen
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.parameters import NONE, Further, slopes_of
 from flyrun.fitting.priors import Priors
 from flyrun.fitting.priors import priors as priors_of
 from flyrun.fitting.request import Request
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import listing
 from flyrun.tables.dataset import Dataset

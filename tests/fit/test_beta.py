@@ -15,7 +15,9 @@ from flyrun.experiments import data
 from flyrun.families import domains
 from flyrun.families.family import family
 from flyrun.fitting import finished, loo, mode, weighted_draws
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import DataError
 from flyrun.tables import frames
 from flyrun.tables.options import Table

@@ -9,7 +9,9 @@ from flyrun.families.bounded_priors import Bounded
 from flyrun.families.family import family
 from flyrun.families.prior_densities import Laplace, Normal, StudentT
 from flyrun.fitting import mode, weighted_draws
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import ConfigError
 
 ENDS = [(0.0, np.inf), (-np.inf, 0.5), (-0.5, 1.5)]

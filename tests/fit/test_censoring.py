@@ -12,7 +12,9 @@ from flyrun.cli.main import main
 from flyrun.families import censoring
 from flyrun.families.family import family, names
 from flyrun.fitting import finished, loo, mode, weighted_draws
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from flyrun.tables import frames
 from tests.fit.test_families import BY_DIFFERENCES, CASES, ETA, SCIPY, SURVIVAL, inverse, of_people
 

@@ -8,8 +8,8 @@ from scipy.special import expit
 from flyrun.cli.verbs.fit import parse
 from flyrun.families.family import family
 from flyrun.fitting import engine, question
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.column_scales import Scales
-from flyrun.fitting.rows_posterior import CoefficientPrior
 
 
 @pytest.fixture(autouse=True)

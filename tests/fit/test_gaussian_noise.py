@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from flyrun.fitting import gaussian_noise, weighted_draws
-from flyrun.fitting.rows_posterior import Rows
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import FlyrunError
 from tests.fit.test_weighted import posterior, simulated
 

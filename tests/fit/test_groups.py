@@ -8,9 +8,10 @@ from scipy.stats import kstest
 
 from flyrun.families.family import family
 from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups import draw, integrated_out, normal_noise, scales, sums
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
-from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
+from flyrun.fitting.table_rows import Rows
 
 NAMES = ["logistic", "binomial", "poisson", "negative_binomial", "gamma", "hurdle_gamma"]
 

@@ -12,10 +12,12 @@ from scipy.stats import kstest
 from flyrun.families.family import family
 from flyrun.families.prior_densities import HalfT
 from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups import draw, scales
 from flyrun.fitting.groups.crossed import CrossedPosterior, OverGrid
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
-from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Rows
+from flyrun.fitting.rows_posterior import Expansion
+from flyrun.fitting.table_rows import Rows
 from tests.fit.test_groups import dense
 
 LEVELS = 3

@@ -15,7 +15,7 @@ from flyrun.fitting.groups import left_out_terms, level_map
 from flyrun.fitting.groups.followed import Terms
 from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.python import Fit, fit
-from flyrun.fitting.rows_posterior import Design
+from flyrun.fitting.table_rows import Design
 from flyrun.ground.errors import ConfigError
 from tests.fit.test_terms import SHAPES, made
 

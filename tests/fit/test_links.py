@@ -10,7 +10,9 @@ from flyrun.cli.main import main
 from flyrun.families import links
 from flyrun.families.family import family, names
 from flyrun.fitting import weighted_draws
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from tests.fit.test_censoring import grid
 
 #: SciPy's distribution function F

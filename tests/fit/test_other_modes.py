@@ -9,8 +9,10 @@ import flyrun
 from flyrun.cli.main import main
 from flyrun.families.family import family
 from flyrun.fitting import hmc_on_rows, mode, other_modes, weighted_draws
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.proposal import Mixture, Several
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.exit_codes import DONE, UNTRUSTED
 
 

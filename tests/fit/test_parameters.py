@@ -10,10 +10,12 @@ from scipy import stats
 import flyrun
 from flyrun.families.family import Normal, family
 from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.column_scales import own_scales, to_sampled
 from flyrun.fitting.finished import read
 from flyrun.fitting.hmc_on_rows import Sampler
-from flyrun.fitting.rows_posterior import CoefficientPrior, Design, Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Design, Rows
 from flyrun.ground.errors import ConfigError, DataError
 
 TARGETS = {

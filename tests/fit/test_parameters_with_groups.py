@@ -11,9 +11,10 @@ import flyrun
 from flyrun.families.family import family
 from flyrun.families.prior_densities import HalfT, Normal
 from flyrun.fitting import bars
-from flyrun.fitting.groups.followed import Term
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups.following import TermsPosterior
-from flyrun.fitting.rows_posterior import CoefficientPrior, Design, Rows
+from flyrun.fitting.groups.term import Term
+from flyrun.fitting.table_rows import Design, Rows
 from flyrun.ground.errors import ConfigError
 
 GROUPS, ROWS = 6, 7

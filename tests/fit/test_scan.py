@@ -8,7 +8,7 @@ import pytest
 from flyrun.cli.main import main
 from flyrun.families.family import family
 from flyrun.fitting.request import Request
-from flyrun.fitting.rows_posterior import Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import (
     block_sums,
     kept_sums,
@@ -24,6 +24,7 @@ from flyrun.fitting.scan.block_sums import Intensity, SumLook, Travelled
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.stages import Scan
 from flyrun.fitting.stored import about as read_fit
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground import environment
 from flyrun.ground.errors import DataError
 from flyrun.ground.schema import schema

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flyrun.fitting import mode, table_posterior, weighted_draws
-from flyrun.fitting.rows_posterior import CoefficientPrior
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.scan import row_weights
 from tests.fit.test_scan import all_rows, scan, table, write
 

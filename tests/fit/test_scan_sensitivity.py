@@ -7,7 +7,9 @@ import pytest
 import flyrun
 from flyrun.families.family import family
 from flyrun.fitting import gaussian_noise, sensitivity
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 
 pytest.importorskip("pyarrow")
 AT_ODDS, WEAK = sensitivity.DISAGREE, sensitivity.WEAK

@@ -16,12 +16,13 @@ import flyrun
 from flyrun.families.family import family
 from flyrun.families.prior_densities import HalfT, Normal
 from flyrun.fitting import bars, finished, fitted_draws, predict, smooths, stored
-from flyrun.fitting.groups.followed import Term
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.groups.stored_curves import Drawn
+from flyrun.fitting.groups.term import Term
 from flyrun.fitting.predictive_checks import Seen
-from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
 from flyrun.fitting.smooths import Basis, Smooth
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
 from flyrun.tables.layout import Column
 from tests.fit import reference, smooth_reference

@@ -8,7 +8,9 @@ import flyrun
 from flyrun.cli.main import main
 from flyrun.families.family import family, names
 from flyrun.fitting import coefficients, gaussian_noise, hmc_on_rows, sound, weighted_draws
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import FlyrunError
 from flyrun.tables.layout import Column, Layout
 

@@ -11,11 +11,12 @@ from flyrun.families import censoring
 from flyrun.families.family import family
 from flyrun.families.options import for_tables
 from flyrun.families.prior_densities import HalfT
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups import draw, followed, following, joint_map, level_map, scales, turning
-from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
-from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
+from flyrun.fitting.groups.term import Term
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.diagnostics import ess
 
 CROSSED = [(8, 2, True), (4, 1, False)]

@@ -8,10 +8,11 @@ from scipy.stats import kstest
 
 from flyrun.families.family import family
 from flyrun.families.prior_densities import HalfT
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups import level_map, turning
-from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
-from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
+from flyrun.fitting.groups.term import Term
+from flyrun.fitting.table_rows import Rows
 from tests.fit.test_terms import break_the_map, never, rows_of
 
 _ITERATIONS, _MOST = 200, 800  # draws of a chain, at first and at most

@@ -17,7 +17,9 @@ from flyrun.fitting import (
     mode,
     weighted_draws,
 )
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 
 LEVELS = 3  # of classes
 #: seeds of tables that are neither nearly all zeros nor nearly Poisson's, of which few rows a draw say enough

@@ -7,8 +7,10 @@ from zlib import crc32
 import numpy as np
 
 from flyrun.families.family import Family, family, names
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.priors import INTERCEPT_SD
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from tools.pairs.tables import PAIRS, Pair, pair
 
 #: plain; columns all but alike; the target's order is a column's; targets and columns far off; columns with

@@ -19,9 +19,11 @@ import pandas as pd
 
 from flyrun.families.family import family, names
 from flyrun.fitting import mode, weighted_draws
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.priors import INTERCEPT_SD
 from flyrun.fitting.proposal import Mixture
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from flyrun.fitting.weighted_draws import ALL_DRAWS, DRAWS
 from flyrun.ground import environment
 from flyrun.ground.page.render import View, markdown

@@ -25,10 +25,11 @@ import pandas as pd
 
 from flyrun.families.family import family
 from flyrun.families.prior_densities import HalfT
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups import turning
-from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
-from flyrun.fitting.rows_posterior import CoefficientPrior, Rows
+from flyrun.fitting.groups.term import Term
+from flyrun.fitting.table_rows import Rows
 from flyrun.fitting.weighted_draws import never
 from flyrun.ground import environment
 from flyrun.ground.diagnostics import ess

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flyrun.fitting import mode
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups import effects, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.groups.nodes import Nodes
 from flyrun.fitting.proposal import Mixture, freedom
-from flyrun.fitting.rows_posterior import CoefficientPrior
 
 if TYPE_CHECKING:
     from scipy.interpolate import CubicSpline

@@ -11,11 +11,11 @@ import numpy as np
 from flyrun.families.prior_densities import Prior
 from flyrun.fitting import smooths
 from flyrun.fitting.groups import scales
-from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.stored_curves import Drawn, basis_of, columns_of, lines_of
+from flyrun.fitting.groups.term import Term
 from flyrun.fitting.priors import Typed
-from flyrun.fitting.rows_posterior import Rows
 from flyrun.fitting.smooths import Directions, Smooth
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import quoted
 from flyrun.tables.layout import Column, Layout

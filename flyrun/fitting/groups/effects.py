@@ -15,7 +15,7 @@ from flyrun.fitting.groups import hull, scales, sums
 from flyrun.fitting.groups.integrated_out import Block, GroupedPosterior
 from flyrun.fitting.groups.nodes import stepped
 from flyrun.fitting.groups.normal_noise import Sums
-from flyrun.fitting.rows_posterior import Rows
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.children import cores
 from flyrun.ground.threads import in_order
 

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from flyrun.fitting.groups import joint_map, level_map
 from flyrun.fitting.groups.followed import Terms
-from flyrun.fitting.rows_posterior import as_column
+from flyrun.fitting.table_rows import as_column
 from flyrun.fitting.weighted_draws import never
 from flyrun.ground.numerics.special import Numbers
 

@@ -18,7 +18,8 @@ from flyrun.fitting import mode
 from flyrun.fitting.groups import scales, sums
 from flyrun.fitting.groups.nodes import Nodes, of_intercepts, of_pairs, spread
 from flyrun.fitting.proposal import Mixture, freedom
-from flyrun.fitting.rows_posterior import Expansion, Posterior, Rows, as_column
+from flyrun.fitting.rows_posterior import Expansion, Posterior
+from flyrun.fitting.table_rows import Rows, as_column
 from flyrun.ground.children import cores
 from flyrun.ground.threads import in_order
 

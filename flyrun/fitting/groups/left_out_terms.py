@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.fitting.groups.followed import Terms
-from flyrun.fitting.rows_posterior import Rows, as_column
+from flyrun.fitting.table_rows import Rows, as_column
 from flyrun.ground.errors import ConfigError
 
 _MOST_ROWS = 200  # of a level whose effects a row's line moves: one of more hardly feels a row

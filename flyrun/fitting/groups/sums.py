@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flyrun.families.family import Family
-from flyrun.fitting.rows_posterior import Rows, as_column
+from flyrun.fitting.table_rows import Rows, as_column
 
 _LARGEST = 690.0  # log of the largest product of factors 1 + e^η before its logarithm is taken
 _TOGETHER = 64  # factors at most: rounding grows by each

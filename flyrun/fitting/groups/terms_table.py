@@ -10,11 +10,12 @@ from flyrun.families.prior_densities import Lkj, Normal
 from flyrun.fitting.bars import Bar
 from flyrun.fitting.groups import level_map, scales, stored_effects
 from flyrun.fitting.groups.curves import Curves
-from flyrun.fitting.groups.followed import Term
 from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.groups.stored_curves import Drawn
+from flyrun.fitting.groups.term import Term
 from flyrun.fitting.priors import Typed
-from flyrun.fitting.rows_posterior import Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import ConfigError
 from flyrun.ground.schema import listing
 from flyrun.ground.schema import quoted as command_line

@@ -9,10 +9,12 @@ import numpy as np
 
 from flyrun.families import censoring, domains
 from flyrun.families.family import Family, family
-from flyrun.fitting.rows_posterior import CoefficientPrior, Design, Posterior, Rows
+from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan.row_groups import Part
 from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.scan.terms import Matrices, Terms
+from flyrun.fitting.table_rows import Design, Rows
 from flyrun.ground.errors import DataError
 from flyrun.tables import encode
 from flyrun.tables.dataset import UNSEEN

@@ -15,7 +15,7 @@ import numpy as np
 
 from flyrun.families.family import Family
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.groups import grouped_table, terms_table
+from flyrun.fitting.groups import factors_of_table, grouped_table, terms_table
 from flyrun.fitting.groups.terms_table import Factor
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import Posterior
@@ -60,7 +60,7 @@ def bars_of(scan: Scan, layout: Layout) -> list[Bar]:
     bars, faults = list[Bar](), scan.shards.faults
     for bar in scan.request.groups:
         assert isinstance(bar, Bar)
-        grouped_table.refuse_columns(bar, [*scan.shards.kinds], layout)
+        factors_of_table.refuse_columns(bar, [*scan.shards.kinds], layout)
         if fault := next((faults[name] for name in bar.columns if name in faults), None):
             raise DataError(f"{fault}, or leave {bar} out")
         bars.append(bar)
@@ -157,9 +157,9 @@ def _factors(
     texts = zip(*(each.split(sums_by_cell.BETWEEN) for each in key.tolist()), strict=True)
     frame, factors = pd.DataFrame(dict(zip(columns_of(bars), texts, strict=True))), list[Factor]()
     for bar in bars:
-        factor = grouped_table.factor_of(bar, frame, layout, posterior)
+        factor = factors_of_table.factor_of(bar, frame, layout, posterior)
         factors.append(factor._replace(held=np.bincount(factor.code, count).astype(np.int64)))
-    grouped_table.refuse_alike(factors)
+    factors_of_table.refuse_alike(factors)
     return factors
 
 

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flyrun.fitting.rows_posterior import Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan.encoded_rows import LARGEST, Encoding, Form, complete, row_of
 from flyrun.fitting.scan.row_groups import Part, head
 from flyrun.fitting.scan.second_order import Centre, Sites
 from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.scan.terms import Matrices
+from flyrun.fitting.table_rows import Rows
 from flyrun.tables.encode import features
 
 _CORE, _CORE_LEAST = 20.0, 1e-5  # times the mean size, from where on a row is kept as it is

@@ -19,11 +19,13 @@ from scipy.linalg import solve_triangular
 from flyrun.families.family import Family
 from flyrun.families.prior_densities import Prior
 from flyrun.fitting import gaussian_noise, hmc_on_rows, mode, other_modes
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.proposal import Mixture
-from flyrun.fitting.rows_posterior import CoefficientPrior, Expansion, Posterior, Rows
+from flyrun.fitting.rows_posterior import Expansion, Posterior
 from flyrun.fitting.scan.block_sums import Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import Form
+from flyrun.fitting.table_rows import Rows
 from flyrun.fitting.weighted_draws import Weighted, doubts, shape_by_halves
 from flyrun.ground.diagnostics import ess
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flyrun.fitting.rows_posterior import Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan.encoded_rows import Encoding, Form
+from flyrun.fitting.table_rows import Rows
 
 _PROBES = 4  # pairs of points, draws of where the posterior may be
 # Of one predictor, pairs in sds of the centre's error and of the posterior. Squared differences of a cube

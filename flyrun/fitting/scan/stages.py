@@ -14,9 +14,10 @@ import numpy as np
 
 from flyrun.families.family import Family
 from flyrun.fitting import chosen_priors, gaussian_noise, mode, table_posterior, weighted_draws
+from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups import grouped_table
 from flyrun.fitting.priors import INTERCEPT_SD
-from flyrun.fitting.rows_posterior import CoefficientPrior, Posterior, Rows
+from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import classes_apart, folds, pilot_rows, row_weights
 from flyrun.fitting.scan.block_sums import LEAST_SHARE, AtEnds, GramLook, Intensity, Products, SumLook, Sums
 from flyrun.fitting.scan.encoded_rows import Encoding
@@ -28,6 +29,7 @@ from flyrun.fitting.scan.rows_to_come import LEAST_DRAWS, rows_to_come
 from flyrun.fitting.scan.second_order import Centre
 from flyrun.fitting.scan.stage_ranges import Stage, stages_of
 from flyrun.fitting.scan.text_levels import Texts
+from flyrun.fitting.table_rows import Rows
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
 from flyrun.ground.threads import one_blas_thread
