@@ -135,7 +135,8 @@ def _of_even(question: Question, drawn: weighted_draws.Weighted, even: np.ndarra
     sound.refuse_unsound(posterior, layout.names, drawn.x, drawn.weights)
     draws = own_scales(posterior, drawn.x, layout)
     rows = coefficients.summarise_weighted(draws, drawn.weights, layout)
-    rows = _with_sensitivity(question, rows, draws, drawn.x, even.ravel())
+    known = drawn.log_density if drawn.rate == len(posterior.rows) else None
+    rows = _with_sensitivity(question, rows, draws, drawn.x, even.ravel(), known)
     # any of them stand for all, as long as enough of these are effective
     most = max(_MOST_STORED, math.ceil(len(drawn.x) * weighted_draws.WANTED / drawn.effective))
     kept = {name: values[:most] for name, values in draws.items()} | {"log_weight": drawn.log_weight[:most]}
@@ -290,10 +291,12 @@ def _with_sensitivity(
     draws: dict[str, np.ndarray],
     x: np.ndarray,
     even: np.ndarray,
+    known: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> list[dict[str, Any]]:
     """Rows that say where prior and data disagree, or data are weak; none with groups.
 
-    draws: (S, ...) by name, of x (S, P); even: which of them, of even weight. Some stand for all: those of
+    draws: (S, ...) by name, of x (S, P); even: which of them, of even weight; known: the log density of these
+    of x, where it was worked out before. Some stand for all: those of
     next to no weight would stretch the range over which distances are taken. Of a scan the surrogate stands
     for the likelihood: log weights vary by far less than that.
     """
@@ -304,11 +307,13 @@ def _with_sensitivity(
     rng = np.random.default_rng(_SEED + 4)
     order = rng.permutation(even)[:most]
     some, share = x[order], np.full(len(order), 1.0 / len(order))
-    parts = posterior.log_prior(some), posterior.log_likelihood(some)
-    labels = []
-    for values in draws.values():
-        labels.append(sensitivity.verdicts(values[order].reshape(len(order), -1), share, *parts))
-    return coefficients.labelled(rows, dict(zip(draws, labels, strict=True)), question.layout)
+    log_prior = posterior.log_prior(some)
+    log_likelihood = posterior.log_likelihood(some) if known is None else known(order) - log_prior
+    labels = {}
+    for name, values in draws.items():
+        flat = values[order].reshape(len(order), -1)
+        labels[name] = sensitivity.verdicts(flat, share, log_prior, log_likelihood)
+    return coefficients.labelled(rows, labels, question.layout)
 
 
 def _unknown(posterior: Posterior, names: list[str], x: np.ndarray) -> str:

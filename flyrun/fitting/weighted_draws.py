@@ -92,6 +92,10 @@ class Weighted:
         """Effective draws, (Σw)²/Σw²."""
         return float(1.0 / (self.weights**2).sum())
 
+    def log_density(self, which: np.ndarray) -> np.ndarray:
+        """Of the posterior at these of the draws, (M,), whose weights have read all rows."""
+        return self.log_weight[which] + self.proposal.log_density(self.x[which])
+
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean (P,) and covariance (P, P)."""
         w = self.weights

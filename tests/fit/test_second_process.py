@@ -1,6 +1,7 @@
 """A copy of a fit's process: what it gives is what this one would, and its death costs nothing."""
 
 import os
+import subprocess
 import sys
 from contextlib import contextmanager
 
@@ -79,3 +80,22 @@ def test_of_a_long_file_the_digest_and_reports_come_before_what_draws(long, tmp_
     assert command.fit(Request(str(path), "y"), Clock(), None) == "0" * 64
     assert asked == [(long, int(long))]
     assert len(digested) == 1
+
+
+def test_matplotlib_is_there_before_figures_are_shared_out(tmp_path):
+    # each copy would import it for itself, .35 s
+    code = """if True:
+        import sys
+        from functools import partial
+        from pathlib import Path
+        from flyrun.ground.page import figures
+
+        def each(work, items):
+            print("matplotlib.figure" in sys.modules)
+            return map(work, items)
+
+        figures.drawn({}, Path("."), each)
+        figures.drawn({"none": partial(int, 0)}, Path("."), lambda *_: each(lambda _: ("", "", []), [0]))
+    """
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"], done.stderr

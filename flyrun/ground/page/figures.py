@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,19 +44,19 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def _with_cache() -> None:
-    """Let matplotlib keep its fonts in our cache where the home takes no files: else it complains."""
+def _matplotlib() -> ModuleType:
+    """The library; it keeps its fonts in our cache where the home takes no files: else it complains."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     if "MPLCONFIGDIR" not in os.environ and not paths.writable(Path(base) / "matplotlib"):
         os.environ["MPLCONFIGDIR"] = str(paths.cache_dir("matplotlib"))
+    import matplotlib.figure  # late: a worker that only summarises draws nothing
+
+    return matplotlib
 
 
 def new_figure(**settings: Any) -> Any:
     """A matplotlib Figure."""
-    _with_cache()
-    from matplotlib.figure import Figure  # late, as below: a worker that only summarises draws nothing
-
-    return Figure(**settings)
+    return _matplotlib().figure.Figure(**settings)
 
 
 def drawn(
@@ -66,6 +67,8 @@ def drawn(
     Returns name -> (caption, SVG text), why some are left out, and faults of some. each: `map`, or its like.
     """
     texts, left_out, against = dict[str, tuple[str, str]](), list[str](), list[str]()
+    if plots:
+        _matplotlib()  # once, before `each` may copy this process
     outcomes = each(partial(_drawn_or_not, folder, pdf), plots.items())
     for (name, plot), (text, reason, found) in zip(plots.items(), outcomes, strict=True):
         against += [f"figure {name}: {fault}" for fault in found]
@@ -95,10 +98,7 @@ def caption(plot: Callable[..., Any]) -> str:
 
 def _drawn(plot: Callable[[], Any], path: Path, pdf: bool) -> tuple[str, list[str]]:
     """Write path.png (white), path.svg and path.pdf (transparent); the SVG's text, "" if none, and faults."""
-    _with_cache()
-    import matplotlib  # late
-
-    with matplotlib.rc_context(_STYLE):
+    with _matplotlib().rc_context(_STYLE):
         figure = plot()
         if figure is None:
             return "", []
