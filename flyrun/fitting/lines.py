@@ -9,6 +9,7 @@ from flyrun.tables.layout import INTERCEPT, Column, Layout, plain
 from flyrun.tables.options import Table
 
 MOST_SHOWN = 12  # columns that a fit says a line of, and levels that are named
+_LONGEST = 10  # letters of a number
 
 
 def of_table(table: Table, dataset: Dataset, layout: Layout, posterior: Posterior) -> list[str]:
@@ -74,9 +75,14 @@ def taken(layout: Layout, most: int | None = None, posterior: Posterior | None =
     return lines
 
 
+def _short(value: float) -> str:
+    """A number as it was typed, or to six digits where that is long."""
+    return text if len(text := plain(value)) <= _LONGEST else f"{value:.6g}"
+
+
 def _taken(column: Column) -> str:
     if column.levels is None:
-        return f"  {column.name}: number {plain(column.low)} … {plain(column.high)}"
+        return f"  {column.name}: number {_short(column.low)} … {_short(column.high)}"
     first, *others = column.levels
     more = f" and {len(others) - MOST_SHOWN:,} more" if len(others) > MOST_SHOWN else ""
     return f"  {column.name}: {first} (the reference), {', '.join(others[:MOST_SHOWN])}{more}"

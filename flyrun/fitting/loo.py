@@ -1,4 +1,4 @@
-"""Leave-one-out: how well a fit foretells each row from all others (Vehtari, Gelman & Gabry 2017).
+"""Leave-one-out: how well a fit predicts each row from all others (Vehtari, Gelman & Gabry 2017).
 
 PSIS of the draws' own weights, for every row of small tables. For tall ones every row's cavity, one integral
 over its predictor, and of a random sample of rows what PSIS says beside it: the estimator of the difference
@@ -298,9 +298,9 @@ class Difference:
         """In one line, with what it says."""
         error = math.hypot(self.se, self.subsampling)
         which = "the first" if self.elpd > 0 else "the second"
-        verdict = f"{which} foretells rows better"
+        verdict = f"{which} predicts rows better"
         if abs(self.elpd) < max(_LITTLE, _FEW_SE * error):
-            verdict = "these rows do not tell which foretells better"
+            verdict = "these rows do not tell which predicts better"
         return f"difference {self.elpd:+,.1f} ± {error:,.1f}: {verdict}"
 
 

@@ -342,9 +342,9 @@ class Fit:
         return contextlib.nullcontext() if of_a_file else _named(self._data)
 
     def loo(self, by: str | None = None) -> "loo.Loo":
-        """How well the fit foretells each row from all others: elpd, its standard error, by row.
+        """How well the fit predicts each row from all others: elpd, its standard error, by row.
 
-        by: leave out a group of rows at a time, as "clinic", and foretell them together as a new one's; a
+        by: leave out a group of rows at a time, as "clinic", and predict them together as a new one's; a
         column of the fit's groups.
         Reads the table again. Raises DataError where it is not there, or not as it was, ConfigError for a
         column without effects.

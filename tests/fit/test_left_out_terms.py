@@ -184,8 +184,8 @@ def test_a_group_left_out_is_as_a_fit_without_it(tmp_path: Path) -> None:
     right, within = [], []
     for level in levels:
         left = table[table["clinic"] == level]
-        right.append(foretold(fit(table[table["clinic"] != level], formula), left))
-        within.append(foretold(made, left))
+        right.append(predicted(fit(table[table["clinic"] != level], formula), left))
+        within.append(predicted(made, left))
     assert_allclose(found.each, right, atol=0.25)
     assert found.elpd == pytest.approx(sum(right), abs=0.8)
     assert np.abs(np.array(within) - right).sum() > 1.5  # by a fit that has seen the group: the control
@@ -212,7 +212,7 @@ def test_groups_are_left_out_of_a_fit_without_their_effects(tmp_path: Path) -> N
         made.loo(by="q")
 
 
-def foretold(made: Fit, rows: pd.DataFrame) -> float:
+def predicted(made: Fit, rows: pd.DataFrame) -> float:
     """log p of a new group's targets together."""
     one = stored.fitted(made.folder)
     its, x = one.effects[0], rows["x"].to_numpy()

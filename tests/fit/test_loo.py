@@ -57,7 +57,7 @@ def test_every_row_left_out_is_as_a_fit_without_it(model):
         values = loo.pointwise(one, np.array([i]), found.x)[0]
         exact[i] = logsumexp(values, b=found.weights) - np.log(one.layout.target.sd)
     assert np.sqrt(np.mean((told.each - exact) ** 2)) < 0.013
-    # what foretells a row that it has seen is better than it should be
+    # what predicts a row that it has seen is better than it should be
     seen = loo.pointwise(one, np.arange(ROWS), one.x)
     within = logsumexp(seen, b=weight, axis=1) - np.log(one.layout.target.sd)
     assert np.sqrt(np.mean((within - exact) ** 2)) > 0.03
@@ -81,7 +81,7 @@ def test_some_rows_and_cavities_tell_the_same_as_all_rows(model, monkeypatch):
 
 
 @pytest.mark.thorough
-def test_compare_tells_which_of_two_fits_foretells_better(tmp_path, monkeypatch):
+def test_compare_tells_which_of_two_fits_predicts_better(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = table("logistic", 400)
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -90,7 +90,7 @@ def test_compare_tells_which_of_two_fits_foretells_better(tmp_path, monkeypatch)
         assert flyrun(tmp_path, *words).returncode == 0
     said = flyrun(tmp_path, "compare", "both", "none")
     assert said.returncode == 0
-    assert "the first foretells rows better" in said.stdout
+    assert "the first predicts rows better" in said.stdout
     words = ("compare", "both", "HEAD")
     assert "HEAD: is no fit" in flyrun(tmp_path, *words).stderr
     for words in (["publish", "both"], ["report", "both", "none"], ["diagnose", "both"]):

@@ -61,7 +61,7 @@ def log_density(found, columns, model, x, weights):
 
 
 @pytest.mark.parametrize(("model", "rare"), [("logistic", 12), ("gaussian", 0)])
-def test_a_fold_is_foretold_by_the_posterior_of_all_others(tmp_path, model, rare):
+def test_a_fold_is_predicted_by_the_posterior_of_all_others(tmp_path, model, rare):
     columns = table(np.random.default_rng(3), 1_200, model, rare)
     found, rows = folded(write(tmp_path / "shards", columns, group=100), model)
     assert sorted(np.concatenate(rows)) == list(range(1_200))
@@ -92,7 +92,7 @@ def test_folds_are_told_and_stored(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("flyrun.ground.page.document.show", lambda *words: None)
     assert main(["fit", "shards", "--target", "y", "--folds", "4"]) == 0
-    assert "4 folds of row groups, each foretold by all others: log density -0." in capsys.readouterr().out
+    assert "4 folds of row groups, each predicted by all others: log density -0." in capsys.readouterr().out
     told = json.loads(Path("results/runs/shards/fit.json").read_text())["scan"]
     assert sum(one["rows"] for one in told["folds"]) == 1_000
     whole = sum(one["rows"] * one["mean"] for one in told["folds"]) / 1_000

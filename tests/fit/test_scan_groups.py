@@ -188,7 +188,7 @@ def test_a_look_says_which_groups_there_are(capsys):
     assert "groups: (1 | g), whose levels a fit counts" in capsys.readouterr().out
 
 
-def test_new_rows_are_foretold_by_a_folder_s_groups():
+def test_new_rows_are_predicted_by_a_folder_s_groups():
     both(grouped())
     for name, place in (("one", "one.parquet"), ("folder", "shards")):
         fitted(name, place, "y ~ x + z + (1 | g)")

@@ -65,7 +65,7 @@ def test_coefficients_are_those_of_a_column_a_level(model, wide):
     frame = table()
     formula = f"{model} ~ x + g" + (" + offset(log(e))" if model == "poisson" else "")
     dense = flyrun.fit(frame, formula, model=model)
-    foretold = dense.loo()
+    predicted = dense.loo()
     wide(5)
     fit = flyrun.fit(frame, formula, model=model)
     z, ratio = agree(frame, model, dense.summary(), fit.summary(), fit.groups)
@@ -74,7 +74,7 @@ def test_coefficients_are_those_of_a_column_a_level(model, wide):
     means, others = (its.predict(frame) for its in (dense, fit))
     assert (np.abs(means["mean"] - others["mean"]) < 0.3 * means["sd"]).all()
     assert list(fit.groups.index) == sorted({*frame["g"]})[1:]
-    assert fit.loo().elpd == pytest.approx(foretold.elpd, abs=0.05 * foretold.se)
+    assert fit.loo().elpd == pytest.approx(predicted.elpd, abs=0.05 * predicted.se)
 
 
 def test_negative_control_another_prior_is_seen(wide):

@@ -19,7 +19,7 @@ _VERDICTS = {verdict.replace(" ", "_"): verdict for verdict in VERDICTS} | {MOVE
 def run(given: argparse.Namespace) -> int:
     """Print what differs between runs, tables, commits or arms; 1 where a verdict is as --fail-on says.
 
-    Of two fits of the same rows print how well each foretells these, and the difference; of others what
+    Of two fits of the same rows print how well each predicts these, and the difference; of others what
     changed.
     """
     _refuse_both(given)
@@ -161,7 +161,7 @@ VERB = Verb(
     results/measured); a commit, for all tables in results/measured as of then, or COMMIT:NAME for one of
     them; two fits; or several runs of the same, as in a,again, whose spread tells how seconds vary.
 
-    Of two fits of one file it says how well each foretells rows left out. Of two of other rows, as of last
+    Of two fits of one file it says how well each predicts rows left out. Of two of other rows, as of last
     month and of this one, or of scans, it says which coefficients moved, by how many posterior sds of the
     difference, and what changed in the data: rows, levels, ranges, shares. --fail-on moved and --out FILE,
     .json too, are for a job that runs every month.""",

@@ -287,7 +287,7 @@ _takes("--precision-weights", "W", "column that the variance is divided by, of a
 VERB.refuses("--sampling-weights", refuse_sampling_weights)
 _list("--features", "A,B", "columns that explain it (default: all others)")
 _takes("--by", "COLUMN", "one posterior for the rows of each value of this column")
-_takes("--folds", "K", "parts of many files' rows, each foretold from the others", type=whole(2))
+_takes("--folds", "K", "cross-validation of many files: predict each of K parts from the rest", type=whole(2))
 _list("--drop", "A,B", "columns to leave out, such as names and row numbers")
 _list("--categorical", "A,B", "numeric columns to treat as categories, as text is")
 _list("--numeric", "A,B", "columns that are numbers though they look like codes")

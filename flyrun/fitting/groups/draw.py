@@ -105,7 +105,7 @@ def _error(posterior: GroupedPosterior, x: np.ndarray) -> float:
 def _across(posterior: GroupedPosterior, weighted: Weighted) -> np.ndarray:
     """Some draws, (m, P), from one end of the posterior of each log sd to the other, as the weights have it.
 
-    Its tail may be longer than the mode foretells.
+    Its tail may be longer than the mode predicts.
     """
     x, chosen = weighted.x, []
     for h in {*_log_sds(posterior)}:

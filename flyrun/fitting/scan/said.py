@@ -81,12 +81,12 @@ def counts(shards: table_files.Shards, fitted: Found, mapper: mappers.Mapper, pi
 
 
 def foretold(counts: dict[str, Any]) -> list[str]:
-    """How well each fold is foretold by all others. counts: as of `_counts`."""
+    """How well each fold is predicted by all others. counts: as of `_counts`."""
     if not (folds := counts["folds"]):
         return []
     whole, means = counts["held_out"], [fold["mean"] for fold in folds]
     return [
-        f"{len(folds)} folds of row groups, each foretold by all others: log density {whole['mean']:.6g} ± "
+        f"{len(folds)} folds of row groups, each predicted by all others: log density {whole['mean']:.6g} ± "
         f"{whole['error']:.2g} a row; of the folds {min(means):.6g} to {max(means):.6g}"
     ]
 
