@@ -164,6 +164,7 @@ def _explained(path: Path, options: Table) -> Iterator[None]:
 class _Parquet:
     def __init__(self, path: Path | str, options: Table, file: "parquet.ParquetFile | None" = None):
         self.path, self.options = path, options
+        self.threads = file is None  # of who gives an open file each core has one to read
         try:
             self.file = file or self._opened()
         except ImportError:
@@ -181,7 +182,7 @@ class _Parquet:
         return self.file.schema_arrow
 
     def _batches(self, rows: int, columns: list[str]) -> Iterator[Any]:
-        yield from self.file.iter_batches(batch_size=rows, columns=columns)
+        yield from self.file.iter_batches(batch_size=rows, columns=columns, use_threads=self.threads)
 
     def names(self) -> list[str]:
         return list(self._schema().names)

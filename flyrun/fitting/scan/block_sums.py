@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.fitting import identified
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import Encoding
 from flyrun.fitting.scan.row_groups import Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
-from flyrun.fitting.scan.table_files import Block
 from flyrun.ground.threads import one_blas_thread
 
 LEAST_SHARE = 0.05  # of a row's intensity, by the mean's

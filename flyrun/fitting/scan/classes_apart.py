@@ -11,10 +11,10 @@ import numpy as np
 from flyrun.fitting import identified
 from flyrun.fitting.column_scales import contrasts
 from flyrun.fitting.scan.block_sums import Look
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import Encoding
 from flyrun.fitting.scan.row_groups import Part
 from flyrun.fitting.scan.row_weights import Surrogate
-from flyrun.fitting.scan.table_files import Block
 
 
 class Apart(NamedTuple):

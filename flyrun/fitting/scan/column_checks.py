@@ -8,10 +8,10 @@ import numpy as np
 
 from flyrun.families import domains
 from flyrun.fitting.request import TypedTable
+from flyrun.fitting.scan.blocks import Ends, Shards
 from flyrun.fitting.scan.encoded_rows import LARGEST
 from flyrun.fitting.scan.pilot_rows import Sample
 from flyrun.fitting.scan.row_groups import numbers_of
-from flyrun.fitting.scan.table_files import Ends, Shards
 from flyrun.ground.errors import DataError
 from flyrun.tables.cells import LAST_EXACT
 from flyrun.tables.layout import plain
@@ -49,7 +49,7 @@ def refuse_ends(shards: Shards, table: TypedTable, columns: Sequence[str]) -> No
 
 def _counts(shards: Shards, name: str) -> bool:
     """Whether a column that counts each row group's rows does so in all of the table, or in each file."""
-    ends, longest = shards.ends.get(name), max(block.rows for block in shards.blocks)
+    ends, longest = shards.ends.get(name), max(each.rows for block in shards.blocks for each in block.each)
     if ends is None or shards.rows < _FEWEST or ends.low not in (0, 1):
         return False
     return ends.high - ends.low == shards.rows - 1 or longest >= _FEWEST

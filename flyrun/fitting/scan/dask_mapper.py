@@ -15,9 +15,9 @@ import dask
 import distributed
 
 from flyrun.fitting.scan import addresses
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.kept_sums import Looked
 from flyrun.fitting.scan.mappers import REDONE, Look, Run, run_group, too_little_memory
-from flyrun.fitting.scan.table_files import Block
 from flyrun.ground import children, slurm
 from flyrun.ground.dask_cluster import local_cluster, refuse_unfit
 from flyrun.ground.errors import FlyrunError
@@ -63,7 +63,7 @@ def _cluster(settings: Dask, workers: int | None, jobs: slurm.Jobs) -> Any:
 
 def _everywhere(group: list[Block]) -> list[Block]:
     """The group by paths that mean the same whatever a worker's current folder is."""
-    return [block._replace(file=block.file._replace(path=addresses.full(block.file.path))) for block in group]
+    return [block.with_files(lambda file: file._replace(path=addresses.full(file.path))) for block in group]
 
 
 def _itself(look: Look) -> Look:

@@ -11,8 +11,8 @@ from flyrun.families import censoring, domains
 from flyrun.families.family import Family, family
 from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.row_groups import Part
-from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.scan.terms import Matrices, Terms
 from flyrun.fitting.table_rows import Design, Rows
 from flyrun.ground.errors import DataError
@@ -31,7 +31,7 @@ Where = Callable[[int], str]
 
 def row_of(block: Block, place: np.ndarray) -> Where:
     """How rows of a row group are named. place: (n,), their numbers in it."""
-    return lambda k: f"{block}, row {place[k]}"
+    return lambda k: block.row(place[k])
 
 
 def complete(

@@ -14,10 +14,10 @@ from scipy.special import logsumexp
 
 from flyrun.fitting import even_draws
 from flyrun.fitting.scan.block_sums import Look
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import Encoding
 from flyrun.fitting.scan.row_groups import Part, tree
 from flyrun.fitting.scan.second_order import predictors
-from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.ground.errors import ConfigError
 

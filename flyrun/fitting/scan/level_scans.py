@@ -11,13 +11,13 @@ import numpy as np
 from flyrun.families.family import Family
 from flyrun.fitting.level_fits import in_order
 from flyrun.fitting.scan import column_checks, text_levels
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.one_look import MISSING, MOST, Each, LevelLook, Levels, Split, too_many
 from flyrun.fitting.scan.pilot import Inputs, Own
 from flyrun.fitting.scan.pilot_rows import Sample
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stage_ranges import stages_of
 from flyrun.fitting.scan.stages import Found, Scan, Steps
-from flyrun.fitting.scan.table_files import Block
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
 from flyrun.ground.schema import quoted
 

@@ -30,6 +30,7 @@ from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import Budget, Clock, Request, TypedTable, dashed
 from flyrun.fitting.scan import (
+    blocks,
     column_checks,
     grouped_scan,
     kept_sums,
@@ -40,6 +41,7 @@ from flyrun.fitting.scan import (
     table_files,
     workers,
 )
+from flyrun.fitting.scan.blocks import Shards
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.row_groups import tree
@@ -99,7 +101,7 @@ def _answer(request: Request, console: Console | JsonLines | None) -> Answer:
     shards, table, columns = _asked(request)
     say = progress.speaker(console).say
     with _mapper(request, shards, len(columns), console) as mapper:
-        shards = rows_kept.of(shards, mapper, say)
+        shards = blocks.joined(rows_kept.of(shards, mapper, say))
         say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
         scan = Scan(Inputs(request, shards, columns, table, mapper, say), _SEED)
         pilot = scan.pilot()
@@ -125,7 +127,7 @@ def look(request: Request) -> list[str]:
 def _look(request: Request) -> list[str]:
     shards, table, columns = _asked(request)
     with stored.alone(request), _mapper(request, shards, len(columns), None) as mapper:
-        shards = rows_kept.of(shards, mapper, lambda line: None)
+        shards = blocks.joined(rows_kept.of(shards, mapper, lambda line: None))
         scan = Scan(Inputs(request, shards, columns, table, mapper, lambda line: None), _SEED)
         pilot = scan.pilot()
         task, model_family = _model(request, table, pilot.y)
@@ -153,7 +155,7 @@ def answers(
     shards, table, columns = _asked(request)
     say, by = progress.speaker(console).say, str(request.by)
     with _mapper(request, shards, len(columns), console) as mapper:
-        shards = rows_kept.of(shards, mapper, say)
+        shards = blocks.joined(rows_kept.of(shards, mapper, say))
         say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
         scans = LevelScans(Inputs(request, shards, columns, table, mapper, say), _SEED)
         lost = f"; {scans.lost:,} rows lack one, and are left out" if scans.lost else ""
@@ -182,7 +184,7 @@ def answers(
     return requests, by_level
 
 
-def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]:
+def _asked(request: Request) -> tuple[Shards, TypedTable, list[str]]:
     """The files, the table as it is typed, and the features. FlyrunError for what a scan does not take."""
     _refuse_options(request)
     table = request.typed_table
@@ -207,9 +209,7 @@ def _asked(request: Request) -> tuple[table_files.Shards, TypedTable, list[str]]
     return shards, table, columns
 
 
-def _of_formulas(
-    shards: table_files.Shards, table: TypedTable, request: Request
-) -> tuple[TypedTable, tuple[str, ...]]:
+def _of_formulas(shards: Shards, table: TypedTable, request: Request) -> tuple[TypedTable, tuple[str, ...]]:
     """The table with the categories that formulas make, and the columns that these name."""
     from flyrun.tables import formula  # late: few fits have one
 
@@ -227,7 +227,7 @@ def _of_formulas(
 
 
 def _question(
-    request: Request, shards: table_files.Shards, table: TypedTable, fitted: Found, counts: dict[str, Any]
+    request: Request, shards: Shards, table: TypedTable, fitted: Found, counts: dict[str, Any]
 ) -> Question:
     """What a scan found is to answer. counts: as of `said.counts`."""
     layout = _described(fitted.layout, shards, fitted)
@@ -241,16 +241,14 @@ def _question(
     return Question(request, table, layout, fitted.posterior, about)
 
 
-def _of_groups(asked: Question, shards: table_files.Shards, fitted: Found, counts: dict[str, Any]) -> Answer:
+def _of_groups(asked: Question, shards: Shards, fitted: Found, counts: dict[str, Any]) -> Answer:
     """The answer with groups, by the engine of one table. counts: as of `said.counts`."""
     answered = engine.answer(asked, Clock().spent(asked.request.budget))
     counts = {key: value for key, value in counts.items() if key not in _OF_DRAWS}
     return replace(answered, scan=counts, caveats=[*answered.caveats, *_lone(shards, asked.layout, fitted)])
 
 
-def _answered(
-    question: Question, shards: table_files.Shards, fitted: Found, counts: dict[str, Any]
-) -> Answer:
+def _answered(question: Question, shards: Shards, fitted: Found, counts: dict[str, Any]) -> Answer:
     """The answer of what a scan found. counts: as of `said.counts`."""
     layout, table = question.layout, question.table
     engine.refuse_improper(question)
@@ -266,7 +264,7 @@ def _answered(
     return replace(weighted, how=said.how(fitted), scan=counts, caveats=caveats)
 
 
-def _described(layout: Layout, shards: table_files.Shards, fitted: Found | None = None) -> Layout:
+def _described(layout: Layout, shards: Shards, fitted: Found | None = None) -> Layout:
     """A layout with the ends of columns that files say, and the rows of levels that a scan counted."""
 
     def of(column: Column) -> Column:
@@ -284,7 +282,7 @@ def _described(layout: Layout, shards: table_files.Shards, fitted: Found | None 
     return replace(layout, features=features, sources=sources, beside=beside, target=of(layout.target))
 
 
-def _lone(shards: table_files.Shards, layout: Layout, fitted: Found) -> list[str]:
+def _lone(shards: Shards, layout: Layout, fitted: Found) -> list[str]:
     """As of `lone_rows`."""
     if (ends := shards.ends.get(layout.target.name)) is None:
         return []
@@ -294,7 +292,7 @@ def _lone(shards: table_files.Shards, layout: Layout, fitted: Found) -> list[str
 
 @contextlib.contextmanager
 def _mapper(
-    request: Request, shards: table_files.Shards, columns: int, console: Console | JsonLines | None
+    request: Request, shards: Shards, columns: int, console: Console | JsonLines | None
 ) -> Iterator[mappers.Mapper]:
     kept = kept_sums.Kept(request.folder / "scan")
     say, show = progress.speaker(console).say, partial(progress.counted, console)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.kept_sums import Kept, Looked, digest
 from flyrun.fitting.scan.row_groups import tree
-from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.weighted_draws import never
 from flyrun.ground import children, environment
 from flyrun.ground.errors import ConfigError, DataError

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.row_groups import Part, coded, head, parts
-from flyrun.fitting.scan.table_files import Block
 from flyrun.ground.errors import DataError
 from flyrun.ground.threads import one_blas_thread
 

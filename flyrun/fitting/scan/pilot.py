@@ -11,10 +11,10 @@ from flyrun.families.family import Family
 from flyrun.fitting import table_posterior
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.scan import column_checks, folds, terms, text_levels
+from flyrun.fitting.scan.blocks import PARTS, Block, Shards
 from flyrun.fitting.scan.encoded_rows import Encoding, scaled
 from flyrun.fitting.scan.pilot_rows import PilotLook, Sample
 from flyrun.fitting.scan.row_groups import tree
-from flyrun.fitting.scan.table_files import Block, Shards
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.tables.encode import features
 from flyrun.tables.layout import Column, Layout, plain
@@ -25,7 +25,6 @@ _EACH_CLASS = 10  # rows of each class a parameter
 _PILOT_OF_LEVELS = 400_000  # rows of all levels
 _FLAT = 10.0  # sds per sd of a column, from where on a prior says next to nothing
 _MOST_CLASSES = 20
-_GROUPS = 128  # of row groups, at least, where there are so many
 _GROUP_ROWS = 2_000_000
 
 #: runs a look over groups of blocks, each one's parts added in a fixed order: (look, groups, words) → parts
@@ -67,7 +66,7 @@ class Table:
         self.by_folder = {name for name, _ in shards.files[0].named} & {*categories}
         order = np.random.default_rng([seed, 2_000_000]).permutation(len(shards.blocks))
         self.blocks = [shards.blocks[k] for k in order]
-        many = max(1, min(len(order) // _GROUPS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
+        many = max(1, min(len(order) // PARTS, _GROUP_ROWS * len(order) // max(shards.rows, 1)))
         self.groups = [self.blocks[k : k + many] for k in range(0, len(order), many)]
         self.folds = folds.ranges(request.folds, len(self.groups)) if request.folds else []
         self.rows_read = 0

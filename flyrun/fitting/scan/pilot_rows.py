@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import LARGEST, Encoding, Form, complete, row_of
 from flyrun.fitting.scan.row_groups import Part, head
 from flyrun.fitting.scan.second_order import Centre, Sites
-from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.scan.terms import Matrices
 from flyrun.fitting.table_rows import Rows
 from flyrun.tables.encode import features
@@ -144,7 +144,7 @@ def rows_of(pilot: Sample, encoding: Encoding, form: Form, blocks: Sequence[Bloc
 
     def where(k: int) -> str:
         number, place = pilot.at[k]
-        return f"{blocks[number]}, row {place}"
+        return blocks[number].row(place)
 
     beside = encoding.others(pilot.beside.T, where)
     rows = form.rows(x, encoding.targets(pilot.y, where, beside), beside)

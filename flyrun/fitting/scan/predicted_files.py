@@ -23,7 +23,7 @@ from rich.console import Console
 from flyrun.fitting import predict, stored
 from flyrun.fitting.fitted_draws import Fitted
 from flyrun.fitting.scan import addresses, row_groups, rows_kept, table_files, workers
-from flyrun.fitting.scan.table_files import Block, File, Shards
+from flyrun.fitting.scan.blocks import Block, File, Shards
 from flyrun.ground import files, progress, run_files
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.lock import locked
@@ -32,6 +32,7 @@ from flyrun.ground.schema import quoted
 from flyrun.tables import new_rows, pieces, row_filter
 from flyrun.tables.formats import PARQUET
 from flyrun.tables.new_rows import Rows
+from flyrun.tables.options import Table
 
 FEW = 400  # draws that are used where no number is asked for
 _ABOUT = (
@@ -84,13 +85,14 @@ class Written(NamedTuple):
 @dataclass(frozen=True)
 class PartLook:
     """Writes the part of a file, for which one block stands. names: of each part below `out`, by the block's
-    number; about: digest of all but the file that predictions depend on.
+    number; about: digest of all but the file that predictions depend on; read_as: of `predict.read_as`.
     """
 
     fit: Fitted
     order: Order
     names: tuple[str, ...]
     about: str
+    read_as: Table
 
     def __call__(self, block: Block) -> Written:
         """Predict, unless the part is there. DataError for rows that do not fit, StoreError for no room."""
@@ -141,7 +143,7 @@ class PartLook:
         """
         fit, keep, named = self.fit, self.order.keep, dict(file.named)
         where = row_filter.read(file.where) if file.where else None
-        options, text = predict.read_as(fit), fit.layout.text | {*fit.groups}
+        text = fit.layout.text | {*fit.groups}
         of_names = {name: _value(word, name in text) for name, word in named.items()}
         with row_groups.opened(file) as whole:
             held = whole.schema_arrow
@@ -153,7 +155,7 @@ class PartLook:
             read = [*fit.needed, *(where.columns if where else ())]
             columns = [name for name in dict.fromkeys(read) if name not in named]
             first = 0
-            for piece, kept in pieces.of_parquet(whole, file.path, columns, options, text, keep, _ROWS):
+            for piece, kept in pieces.of_parquet(whole, file.path, columns, self.read_as, text, keep, _ROWS):
                 before, first = first, first + len(piece)
                 if where is not None:
                     used = where.mask(piece.assign(**named), file.path)
@@ -170,7 +172,8 @@ def write(order: Order, console: Console | JsonLines | None) -> tuple[Written, l
     predict.refuse_kind(whole, order.kind)
     fit = whole.thinned(min(FEW, len(whole.beta)) if order.draws is None else order.draws)
     shards = table_files.find(order.files, order.where)
-    shards = table_files.with_missing(shards, predict.read_as(fit).na)
+    read_as = predict.read_as(fit)
+    shards = table_files.with_missing(shards, read_as.na)
     _refuse_columns(shards, fit, order)
     _refuse_overlap(order)
     names = tuple(table_files.below(order.files, file.path) for file in shards.files)
@@ -178,7 +181,7 @@ def write(order: Order, console: Console | JsonLines | None) -> tuple[Written, l
     with _held(order.out):
         others = _claim(order, about, names)
         fit = fit.with_new(order.new_groups, order.seed)
-        look = PartLook(fit, replace(order, typed={}), names, _digest(about))
+        look = PartLook(fit, replace(order, typed={}), names, _digest(about), read_as)
         written = _run(look, shards, order, console)
     if not written.rows:
         what = f"row is such that {order.where}" if order.where else "file holds a row to predict"
@@ -295,7 +298,8 @@ def _run(look: PartLook, shards: Shards, order: Order, console: Console | JsonLi
     rows = dict.fromkeys((file.path for file in shards.files), 0)
     for block in shards.blocks:
         rows[block.file.path] += block.rows
-    blocks = [Block(k, file, 0, rows[file.path], 0) for k, file in enumerate(shards.files)]
+    each = enumerate(shards.files)
+    blocks = [Block(k, file, 0, rows[file.path], 0, rows[file.path]) for k, file in each]
     groups, size = [list[Block]()], 0
     for block in blocks:
         if groups[-1] and size + block.rows > _TOGETHER:

@@ -5,19 +5,20 @@ What a worker reads is checked against what was there at the start.
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from flyrun.fitting.scan import addresses
-from flyrun.fitting.scan.table_files import Block, File
+from flyrun.fitting.scan.blocks import Block, File
 from flyrun.ground.errors import DataError
 from flyrun.tables import row_filter
 
 if TYPE_CHECKING:
     import pyarrow
 
+_SMALL = 1 << 20  # bytes of a file that is read at once
 _LARGE, _PIECE = 1 << 28, 1 << 20  # bytes of a row group that is read in pieces, and rows of one
 
 #: of columns of text, in order
@@ -64,9 +65,12 @@ def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, dict[str, int
 
 def kept_of(block: Block) -> np.ndarray:
     """Which rows of a row group are used, (n,). DataError for a column that is not compared so."""
-    with _opened(block) as file:
-        table = file.read_row_group(block.group, columns=_compared(block), use_threads=False)
-    return _kept(block, table)
+    kept = []
+    for one in block.each:
+        with _opened(one) as file:
+            table = file.read_row_group(one.group, columns=_compared(one), use_threads=False)
+        kept.append(_kept(one, table))
+    return np.concatenate(kept)
 
 
 def _compared(block: Block) -> list[str]:
@@ -90,6 +94,22 @@ def coded(block: Block, columns: tuple[str, ...], every: bool = False) -> list[t
 
     every: also of rows that are not used.
     """
+    return [
+        _united(pairs) for pairs in zip(*(_coded(one, columns, every) for one in block.each), strict=True)
+    ]
+
+
+def _united(pairs: Sequence[tuple[list[str], np.ndarray]]) -> tuple[list[str], np.ndarray]:
+    """Of row groups that are read as one, from each one's texts and numbers."""
+    if len(pairs) == 1:
+        return pairs[0]
+    number = {text: k for k, text in enumerate(dict.fromkeys(text for texts, _ in pairs for text in texts))}
+    places = (np.array([*(number[text] for text in texts), -1]) for texts, _ in pairs)
+    return [*number], np.concatenate([place[codes] for place, (_, codes) in zip(places, pairs, strict=True)])
+
+
+def _coded(block: Block, columns: tuple[str, ...], every: bool) -> list[tuple[list[str], np.ndarray]]:
+    """As of `coded`, of one row group."""
     import pyarrow.compute  # late: an extra
 
     named, inside = dict(block.file.named), _inside(block, columns)
@@ -123,27 +143,41 @@ def parts(block: Block, columns: tuple[str, ...], levels: Levels) -> Iterator[Pa
 
     Raises DataError where the file has changed, or cannot be read.
     """
-    names = [*dict.fromkeys([*_inside(block, columns), *_compared(block)])]
-    with _opened(block, _inside(block, levels)) as file:
-        if 4 * file.metadata.row_group(block.group).num_rows * len(names) <= _LARGE:
-            pieces: Iterable[Any] = [file.read_row_group(block.group, columns=names, use_threads=False)]
-        else:
-            pieces = file.iter_batches(_PIECE, [block.group], names, use_threads=False)
-        first = 0
-        for number, piece in enumerate(pieces):
-            arrays, place = _columns(block, columns, levels, piece), np.arange(first, first + len(piece))
-            if block.file.where:
-                used = _kept(block, piece)
-                arrays, place = [array[used] for array in arrays], place[used]
-            yield Part(arrays, place, number)
-            first += len(piece)
+    names, first = [*dict.fromkeys([*_inside(block, columns), *_compared(block)])], 0
+    for number, table in enumerate(_tables(block, names, _inside(block, levels))):
+        arrays, place = _columns(block, columns, levels, table), np.arange(first, first + len(table))
+        if block.file.where:
+            used = _kept(block, table)
+            arrays, place = [array[used] for array in arrays], place[used]
+        yield Part(arrays, place, number)
+        first += len(table)
+
+
+def _tables(block: Block, names: list[str], text: list[str]) -> Iterator[Any]:
+    """Its rows as Arrow has them; those of files of other types apart. text: as of `opened`."""
+    import pyarrow  # late: an extra
+
+    alike = list[Any]()
+    for one in block.each:
+        with _opened(one, text) as file:
+            if 4 * one.length * len(names) > _LARGE:
+                yield from file.iter_batches(_PIECE, [one.group], names, use_threads=False)
+                continue
+            table = file.read_row_group(one.group, columns=names, use_threads=False)
+        if alike and table.schema != alike[0].schema:
+            yield pyarrow.concat_tables(alike)
+            alike = []
+        alike.append(table)
+    if alike:
+        yield pyarrow.concat_tables(alike)
 
 
 def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int, by: tuple[str, ...] = ()) -> Part:
     """The first rows of a row group where they look like the others: in each column of numbers they span half
-    of what the file says of all, in those of `by` all of it. Else all rows. Errors as of `parts`.
+    of what the file says of all, in those of `by` all of it. Else all rows; of several row groups that are
+    read as one the first that have so many. Errors as of `parts`.
     """
-    if most < block.rows and not block.file.where:
+    if most < block.rows and not block.file.where and not block.joined:
         with _opened(block, _inside(block, levels)) as file:
             spans = _spans(file.metadata.row_group(block.group))
             some = file.iter_batches(most, [block.group], _inside(block, columns), use_threads=False)
@@ -157,9 +191,12 @@ def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int, by: 
             if name in inside and (name in by or name not in levels)
         ):
             return Part(arrays, np.arange(len(arrays[-1])), share=len(arrays[-1]) / block.rows)
-    each = list(parts(block, columns, levels))
+    ends = np.cumsum([one.rows for one in block.each])
+    few = len(ends) if by else 1 + min(int(np.searchsorted(ends, most)), len(ends) - 1)
+    each = list(parts(block._replace(joined=block.joined[:few]), columns, levels))
     both = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in each), strict=True)]
-    return Part(both, np.concatenate([part.place for part in each]))
+    place = np.concatenate([part.place for part in each])
+    return Part(both, place, share=ends[few - 1] / ends[-1])
 
 
 def _inside(block: Block, columns: Iterable[str]) -> list[str]:
@@ -220,6 +257,7 @@ def opened(file: File, text: Iterable[str] = (), what: str = "") -> Iterator[Any
     Raises DataError where it has changed, or, of the part of it that is called `what`, cannot be read.
     """
     import pyarrow.parquet as parquet  # late: an extra
+    from pyarrow import BufferReader  # late: as above
 
     try:
         if addresses.state(file.path) != (file.size, file.changed_ns):
@@ -227,13 +265,18 @@ def opened(file: File, text: Iterable[str] = (), what: str = "") -> Iterator[Any
                 f"{file.path}: changed while it was in use; wait until it is written, then give the "
                 "command again"
             )
-        near = not addresses.is_address(file.path)
-        source = file.path if near else addresses.opened(file.path)
+        near, large = not addresses.is_address(file.path), file.size > _SMALL
+        source: Any = file.path
+        if not large:
+            with addresses.opened(file.path) as small:
+                source = BufferReader(small.read())
+        elif not near:
+            source = addresses.opened(file.path)
         with parquet.ParquetFile(
             source,
-            metadata=_footer(file.path, file.size, file.changed_ns),
+            metadata=_footer(file.path, file.size, file.changed_ns) if large else None,
             memory_map=near,
-            pre_buffer=not near,
+            pre_buffer=large and not near,
             page_checksum_verification=True,
             read_dictionary=list(text),
         ) as whole:

@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flyrun.fitting.scan.blocks import PARTS, Block, Shards
 from flyrun.fitting.scan.row_groups import kept_of, tree
-from flyrun.fitting.scan.table_files import Block, Shards, refuse_unknown
+from flyrun.fitting.scan.table_files import refuse_unknown
 from flyrun.ground.errors import DataError
 from flyrun.tables import row_filter
-
-_GROUPS = 128
 
 
 class KeptRows(NamedTuple):
@@ -46,7 +45,7 @@ def of(shards: Shards, mapper: Callable[..., list[Any]], say: Callable[[str], No
     """The row groups that have rows to use, with as many rows. DataError where none has."""
     if not any(block.file.where for block in shards.blocks):
         return shards
-    many = -(-len(shards.blocks) // _GROUPS)
+    many = -(-len(shards.blocks) // PARTS)
     groups = [shards.blocks[k : k + many] for k in range(0, len(shards.blocks), many)]
     counts: KeptRows = tree(mapper(KeptLook(), groups, "rows to use"))
     rows = dict(zip(counts.number.tolist(), counts.rows.tolist(), strict=True))

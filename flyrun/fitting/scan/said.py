@@ -9,7 +9,8 @@ from flyrun.fitting import engine
 from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
 from flyrun.fitting.lines import size as size_of
 from flyrun.fitting.request import Request
-from flyrun.fitting.scan import mappers, table_files
+from flyrun.fitting.scan import mappers
+from flyrun.fitting.scan.blocks import File, Shards
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.row_weights import MOST_VARIANCE
 from flyrun.fitting.scan.stages import Found
@@ -18,7 +19,7 @@ from flyrun.ground.schema import listing
 _MOST_NAMED = 3  # columns that hold rows of the core
 
 
-def lines(request: Request, shards: table_files.Shards, fitted: Found) -> list[str]:
+def lines(request: Request, shards: Shards, fitted: Found) -> list[str]:
     """What was read and what is fitted to it."""
     layout, target = fitted.layout, fitted.layout.target
     lost = f" ({layout.dropped:,} dropped for missing values)" if layout.dropped else ""
@@ -37,10 +38,11 @@ def lines(request: Request, shards: table_files.Shards, fitted: Found) -> list[s
     return [f"{request.file}: {files}, {layout.rows:,} rows{chosen}{where}{lost}, {columns}", model]
 
 
-def size(shards: table_files.Shards, columns: list[str]) -> str:
+def size(shards: Shards, columns: list[str]) -> str:
     """How much will be read."""
     files = f"{len(shards.files):,} file{'s' if len(shards.files) > 1 else ''}"
-    return f"{files}, {len(shards.blocks):,} row groups, {shards.rows:,} rows, {len(columns):,} columns"
+    groups = sum(len(block.each) for block in shards.blocks)
+    return f"{files}, {groups:,} row groups, {shards.rows:,} rows, {len(columns):,} columns"
 
 
 def in_bytes(number: float) -> str:
@@ -49,11 +51,12 @@ def in_bytes(number: float) -> str:
     return f"{number / 1000**power:.3g} {('kB', 'MB', 'GB', 'TB')[power - 1]}"
 
 
-def counts(shards: table_files.Shards, fitted: Found, mapper: mappers.Mapper, pilot: int) -> dict[str, Any]:
+def counts(shards: Shards, fitted: Found, mapper: mappers.Mapper, pilot: int) -> dict[str, Any]:
     """What was read and moved, for fit.json. seconds: of CPUs, for looks alone; bytes: of the files."""
-    rows_of = Counter[table_files.File]()
+    rows_of = Counter[File]()
     for block in shards.blocks:
-        rows_of[block.file] += block.rows
+        for each in block.each:
+            rows_of[each.file] += each.rows
     draws, whole = fitted.answer, tree(list(fitted.foretold)) if fitted.foretold else None
     return {
         "files": [

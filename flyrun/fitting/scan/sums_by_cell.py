@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.fitting.scan.block_sums import Look, Products, products
+from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import Encoding, row_of
 from flyrun.fitting.scan.pilot_rows import RowsLook, Sample
 from flyrun.fitting.scan.row_groups import Part, coded, parts, tree
-from flyrun.fitting.scan.table_files import Block
 from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import DataError
 from flyrun.ground.threads import one_blas_thread

@@ -3,20 +3,21 @@
 Files are in the order of their names.
 """
 
+import functools
 import glob
 import hashlib
-from collections.abc import Mapping
 from decimal import Decimal
+from io import BytesIO
 from itertools import takewhile
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 
 from flyrun.fitting.request import TypedTable
 from flyrun.fitting.scan import addresses
+from flyrun.fitting.scan.blocks import Block, Ends, File, Shards
 from flyrun.ground.errors import DataError
 from flyrun.ground.schema import did_you_mean, listing, quoted
 from flyrun.tables import row_filter
@@ -26,86 +27,8 @@ from flyrun.tables.options import Table
 
 _MOST_NAMED = 6
 _USUAL = Table()
+_END = 1 << 16  # bytes of a file that are read for its footer, at first
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-
-
-class File(NamedTuple):
-    """A file as first looked at. footer: digest of what Parquet says of its columns at its end.
-
-    named: columns that its folders' names hold, and their values; na: words for missing values besides;
-    where: which of its rows are used, where not all are.
-    """
-
-    path: str
-    size: int
-    changed_ns: int
-    footer: str
-    named: tuple[tuple[str, str | None], ...] = ()
-    na: tuple[str, ...] = ()
-    where: str = ""
-
-
-class Block(NamedTuple):
-    """A row group. number: among all; group: in its file; first: number of its first row among all."""
-
-    number: int
-    file: File
-    group: int
-    rows: int
-    first: int
-
-    def __str__(self) -> str:
-        """As messages name it."""
-        return f"{self.file.path}: row group {self.group}"
-
-
-class Ends(NamedTuple):
-    """The least and the greatest number of a column, as the files say, and the row groups they are in."""
-
-    low: float
-    of_low: Block
-    high: float
-    of_high: Block
-
-    def plus(self, other: "Ends") -> "Ends":
-        """Of both."""
-        low = self if self.low <= other.low else other
-        high = self if self.high >= other.high else other
-        return Ends(low.low, low.of_low, high.high, high.of_high)
-
-
-class Shards(NamedTuple):
-    """A table. given: as it was named; kinds: of each column, "number", "boolean", "text", "other", or of
-    numbers that are to be categories "category".  counting: columns that count the rows of each row group,
-    as an index does that was written along.  faults: why columns that files do not share, or that hold what
-    is no column of a regression, cannot be used.  ends: of numbers, where each row group says them.
-    skipped: files that are left out by their folders' names.  of: rows that those used were chosen from.
-    """
-
-    given: str
-    files: list[File]
-    blocks: list[Block]
-    kinds: dict[str, str]
-    counting: tuple[str, ...] = ()
-    faults: Mapping[str, str] = MappingProxyType({})
-    ends: Mapping[str, Ends] = MappingProxyType({})
-    skipped: int = 0
-    of: int = 0
-
-    @property
-    def rows(self) -> int:
-        """Of all files."""
-        return sum(block.rows for block in self.blocks)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
-
-    @property
-    def digest(self) -> str:
-        """Of all files' names and fingerprints."""
-        return hashlib.sha256(repr(self.files).encode()).hexdigest()
 
 
 def several(given: str) -> bool:
@@ -131,15 +54,17 @@ def find(given: str, where: str | None = None) -> Shards:
     files, blocks, held = list[File](), list[Block](), dict[str, dict[str, str]]()
     first, paths = 0, _paths(given)
     named = {path: _named(given, path) for path in paths}
+    in_names = dict.fromkeys(name for pairs in named.values() for name, _ in pairs)
+    of_words = {name: _contents_of_words(name, named) for name in in_names}
     of_file = _chosen_by_name(given, where, named)
     skipped, paths = len(paths) - len(of_file), [*of_file]
     counting: set[str] | None = None
     ends: dict[str, Ends] | None = None
     for path in paths:
-        file = _file(path, named[path])._replace(where=of_file[path])
+        file, footer = _file(path, named[path], of_file[path])
         try:
-            with addresses.opened(path) as source, parquet.ParquetFile(source) as opened:
-                schema, about = opened.schema_arrow, opened.metadata
+            about = parquet.read_metadata(BytesIO(footer))
+            schema = about.schema.to_arrow_schema()
         except (OSError, ValueError) as error:  # Arrow's errors are among them
             reason = " ".join(str(error).split())[:160]
             what = f"is no whole Parquet file ({reason}); write it again"
@@ -149,20 +74,19 @@ def find(given: str, where: str | None = None) -> Shards:
                     "write it as one, or fit this file alone without executor=dask"
                 )
             raise DataError(f"{path}: {what}") from error
-        contents = {field.name: _contents(field.type) for field in schema}
+        contents = {name: _contents(type_) for name, type_ in zip(schema.names, schema.types, strict=True)}
         if both := next((name for name, _ in file.named if name in contents), None):
             raise DataError(f"{path}: has a column {both!r}, which its folder's name holds, too; rename one")
-        held[path] = contents | {name: _contents_of_words(name, named) for name, _ in file.named}
+        held[path] = contents | {name: of_words[name] for name, _ in file.named}
         files.append(file)
         for group in range(about.num_row_groups):
             if rows := about.row_group(group).num_rows:
-                block = Block(len(blocks), file, group, rows, first)
-                here = _ends(about.row_group(group), block)
-                whole = {name for name, both in here.items() if isinstance(both.low, int)}
-                count = {name for name in whole if rows > 1 and here[name].high - here[name].low == rows - 1}
+                block = Block(len(blocks), file, group, rows, first, rows)
+                here = _ends(about.row_group(group))
+                whole = (name for name, (low, high) in here.items() if high - low == rows - 1)
+                count = {name for name in whole if rows > 1 and isinstance(here[name][0], int)}
                 counting = count if counting is None or rows == 1 else counting & count
-                known = here if ends is None else ends
-                ends = {name: known[name].plus(here[name]) for name in known.keys() & here}
+                ends = _with_ends(ends, here, block)
                 blocks.append(block)
                 first += rows
     if not blocks:
@@ -209,6 +133,8 @@ def _paths(given: str) -> list[str]:
 
 def _named(given: str, path: str) -> tuple[tuple[str, str | None], ...]:
     """Columns that the names of folders hold, as land=no, below the given one or from a pattern on."""
+    if "=" not in path:  # what is left takes 20 µs
+        return ()
     pairs = (name.split("=", 1) for name in Path(below(given, path)).parent.parts if "=" in name)
     return tuple((key, None if value == _NO_VALUE else unquote(value)) for key, value in pairs)
 
@@ -234,18 +160,21 @@ def _contents_of_words(name: str, named: dict[str, tuple[tuple[str, str | None],
         return "text"
 
 
-def _file(path: str, named: tuple[tuple[str, str | None], ...]) -> File:
-    """Its state, and the digest of its end."""
+def _file(path: str, named: tuple[tuple[str, str | None], ...], where: str) -> tuple[File, bytes]:
+    """A file as it is, and its end, where Parquet says what it holds."""
     try:
         size, changed_ns = addresses.state(path)
         with addresses.opened(path) as file:
-            file.seek(max(0, size - 8))
-            length = int.from_bytes(file.read(4), "little")
-            file.seek(max(0, size - 8 - length))
-            footer = hashlib.sha256(file.read()).hexdigest()
+            file.seek(max(0, size - _END))
+            end = file.read()
+            length = int.from_bytes(end[-8:-4], "little") + 8
+            if length > len(end):
+                file.seek(max(0, size - length))
+                end = file.read()
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
-    return File(path, size, changed_ns, footer, named)
+    footer = end[-length:]
+    return File(path, size, changed_ns, hashlib.sha256(footer).hexdigest(), named, where=where), footer
 
 
 #: kinds of columns by what they hold
@@ -253,6 +182,7 @@ _KINDS = {"numbers": "number", "true and false": "boolean", "text": "text"}
 _NULLS = "nothing but nulls"
 
 
+@functools.lru_cache
 def _contents(type_: Any) -> str:
     """What a column of an Arrow type holds, in words."""
     import pyarrow  # late: an extra
@@ -273,17 +203,30 @@ def _contents(type_: Any) -> str:
     )
 
 
-def _ends(group: Any, block: Block) -> dict[str, Ends]:
+def _ends(group: Any) -> dict[str, tuple[float, float]]:
     """The least and the greatest number in columns of a row group, of those that have statistics."""
     ends = {}
     for column in map(group.column, range(group.num_columns)):
-        held = column.statistics
-        if held is None or not held.has_min_max or isinstance(held.max, bool):
+        if (held := column.statistics) is None or not held.has_min_max:
             continue
-        if isinstance(held.max, int | float | Decimal) and held.max == held.max:
-            low, high = (each if isinstance(each, int) else float(each) for each in (held.min, held.max))
-            ends[column.path_in_schema] = Ends(low, block, high, block)
+        low, high = held.min, held.max
+        if isinstance(high, int | float | Decimal) and not isinstance(high, bool) and high == high:
+            both = low if isinstance(low, int) else float(low), high if isinstance(high, int) else float(high)
+            ends[column.path_in_schema] = both
     return ends
+
+
+def _with_ends(
+    ends: dict[str, Ends] | None, here: dict[str, tuple[float, float]], block: Block
+) -> dict[str, Ends]:
+    """Of columns whose ends each row group says, with those of one more."""
+    both = {}
+    for name, (low, high) in here.items():
+        known = Ends(low, block, high, block) if ends is None else ends.get(name)
+        if known is not None:
+            beyond = low < known.low or high > known.high
+            both[name] = known.plus(Ends(low, block, high, block)) if beyond else known
+    return both
 
 
 def _agreed(held: dict[str, dict[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
@@ -320,7 +263,7 @@ def with_missing(shards: Shards, na: tuple[str, ...]) -> Shards:
         )
         for file in shards.files
     }
-    blocks = [block._replace(file=of[block.file.path]) for block in shards.blocks]
+    blocks = [block.with_files(lambda file: of[file.path]) for block in shards.blocks]
     return shards._replace(files=[*of.values()], blocks=blocks)
 
 
@@ -330,25 +273,6 @@ def left_out(shards: Shards, table: Table) -> list[str]:
         return []
     counting = filter(is_nameless, shards.counting)
     return [name for name in counting if name not in table.drop and table.role(name) == "column"]
-
-
-def _refuse_others(path: str, file_kinds: dict[str, str], first: str, kinds: dict[str, str]) -> None:
-    """DataError where a file has other columns than the first."""
-    for name, other, where in (
-        *((name, path, first) for name in kinds if name not in file_kinds),
-        *((name, first, path) for name in file_kinds if name not in kinds),
-    ):
-        raise DataError(
-            f"{other}: has no column {name!r}, which {where} has; write both with the same columns, "
-            f"or leave the file out of the pattern"
-        )
-    for name, kind in file_kinds.items():
-        if kind != kinds[name]:
-            nouns = {"number": "numbers", "boolean": "true and false", "text": "text", "other": "no numbers"}
-            raise DataError(
-                f"{path}: column {name!r} holds {nouns[kind]}, in {first} {nouns[kinds[name]]}; "
-                "write both alike"
-            )
 
 
 def chosen(
