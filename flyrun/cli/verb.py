@@ -84,14 +84,14 @@ class Verb(argparse.ArgumentParser):
 
             return runs("results")
 
-        self.takes(*names, **{"metavar": "RUN", "offers": stored, **settings})
+        self.takes(*names, **{"metavar": "RUN", "offers": stored, "type": _run, **settings})
 
     def takes_results_dir(self) -> None:
         """Declare where results are."""
         self.takes(
             "--results-dir",
             metavar="FOLDER",
-            type=path,
+            type=_results,
             default="results",
             help="where results are: runs are in its runs/",
         )
@@ -284,6 +284,25 @@ def text(word: str) -> str:
 def path(word: str) -> Path:
     """A file or folder."""
     return Path(text(word)).expanduser()
+
+
+def _run(word: str) -> str:
+    """A run, by a copy of this machine where it is at an address."""
+    if "://" not in word:
+        return word
+    from flyrun.ground import sent_runs  # late: few runs are at one
+
+    return sent_runs.fetched(word)
+
+
+def _results(word: str) -> Path:
+    """A folder of results."""
+    if "://" in word:
+        raise argparse.ArgumentTypeError(
+            f"{word}: is an address, of which a run is named whole, as {word.rstrip('/')}/runs/NAME; name a "
+            "folder of this machine here"
+        )
+    return path(word)
 
 
 def number(holds: Callable[[float], bool], must_be: str) -> Callable[[str], float]:

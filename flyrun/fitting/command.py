@@ -7,6 +7,7 @@ from typing import Any
 
 from flyrun.fitting.request import Clock, Request
 from flyrun.fitting.second_process import reporting
+from flyrun.ground import addresses, progress
 from flyrun.ground.errors import ConfigError, FlyrunError
 from flyrun.ground.exit_codes import DONE, UNTRUSTED
 from flyrun.tables import loader
@@ -29,23 +30,28 @@ def fit(request: Request, clock: Clock, screen: Any) -> int:
         from flyrun.fitting import stored  # late: the other process has begun
         from flyrun.fitting.scan import many_files  # late: as above
 
-        with stored.alone(request):
+        with stored.alone(request) as here:
             if request.folds and (request.by is not None or not many_files.wanted(request)):
                 of = "one posterior; leave --by out"
                 if request.by is None:
                     of = "many Parquet files; leave it out, and see `flyrun compare`, which leaves out each "
                     of += "row of one file"
                 raise ConfigError(f"--folds: is for a scan of {of}")
-            if request.by is not None:
-                return _fit_levels(request, clock, screen, report)
-            return _fit(request, clock, screen, report)
+            if request.by is not None and addresses.is_address(request.results_dir):
+                raise ConfigError(
+                    f"--results-dir {request.results_dir}: is for one run, and --by makes one a level; name "
+                    "a folder of this machine, and copy it there afterwards"
+                )
+            code = (_fit if request.by is None else _fit_levels)(here, clock, screen, report)
+        if here.results_dir != request.results_dir:
+            progress.speaker(screen.console).say(f"sent: {request.results_dir}/runs/{request.folder.name}")
+        return code
 
 
 def _fit_levels(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     """A fit a level of a column; exit code. ConfigError, once all else is written, where some have none."""
     from flyrun.fitting import engine, level_fits, stored  # late: see `fit`
     from flyrun.fitting.scan import many_files  # late: as above
-    from flyrun.ground import progress  # late: as above
     from flyrun.ground.page import render  # late: as above
 
     say = progress.speaker(screen.console).say
@@ -86,7 +92,6 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
     from flyrun.fitting import engine, priors, stored  # late: see `fit`
     from flyrun.fitting.lines import MOST_SHOWN  # late: as above
     from flyrun.fitting.scan import many_files  # late: as above
-    from flyrun.ground import progress  # late: as above
     from flyrun.ground.page import document  # late: as above
     from flyrun.ground.run_files import POSTERIOR  # late: as above
 

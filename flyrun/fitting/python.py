@@ -16,7 +16,7 @@ from flyrun.fitting.fitted_draws import Fitted
 from flyrun.fitting.formula_sides import merged, parameters
 from flyrun.fitting.request import KEYS, LISTS, Budget, Clock, Request, refuse_sampling_weights
 from flyrun.fitting.smooths import Smooth
-from flyrun.ground import netcdf
+from flyrun.ground import addresses, netcdf, sent_runs
 from flyrun.ground.errors import ConfigError, FlyrunError
 from flyrun.tables import frames
 from flyrun.tables.layout import Layout
@@ -101,11 +101,11 @@ def fit(
             groups=(*groups, *of_others),
             formulas=formulas,
         )
-        with _named_here(), stored.alone(request):
-            answer = _answer(request)
+        with _named_here(), stored.alone(request) as here:
+            answer = _answer(here)
             fitted = Fit(stored.write(answer), data, folder)
-    if folder is None:  # which may be looked into later
-        fitted.write_report()
+            if folder is None:  # which may be looked into later
+                fitted.write_report()
     if answer.doubt:
         warnings.warn(f"{answer.doubt}: see checks()", stacklevel=2)
     return fitted
@@ -149,11 +149,14 @@ def _answer(request: Request) -> "engine.Answer":
 
 
 def load(folder: str | Path, results_dir: str = Request.results_dir) -> "Fit":
-    """A finished fit, by its name, its folder results/runs/NAME, or the file that `save` wrote.
+    """A finished fit, by its name, its folder results/runs/NAME, or the file that `save` wrote; of one at an
+    address, as s3://bucket/results/runs/NAME, a copy is kept.
 
-    Nothing is written. Raises ConfigError where no fit is there.
+    Nothing else is written. Raises ConfigError where no fit is there.
     """
-    path = Path(folder).expanduser()
+    if addresses.is_address(results_dir):
+        folder = f"{addresses.full(results_dir)}/runs/{folder}"
+    path = Path(sent_runs.fetched(str(folder))).expanduser()
     named = Path(results_dir).expanduser() / "runs" / path  # a folder of data may have a fit's name
     return Fit(named if named.is_dir() and not stored.is_fit(path) else path)
 

@@ -15,7 +15,7 @@ import shlex
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -28,7 +28,7 @@ from flyrun.fitting import fitted_draws
 from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.stored_effects import Effects, columns_of, stored_as
 from flyrun.fitting.groups.stored_effects import read as read_effects
-from flyrun.ground import files, netcdf, run_files
+from flyrun.ground import addresses, files, netcdf, run_files, sent_runs
 from flyrun.ground.errors import ConfigError
 from flyrun.tables.layout import Layout
 
@@ -158,8 +158,9 @@ def fitted(folder: Path) -> fitted_draws.Fitted:
 
 
 @contextlib.contextmanager
-def alone(request: Request) -> Iterator[None]:
-    """Hold the folder of a request: two fits of one name would write over each other.
+def alone(request: Request, sends: bool = True) -> Iterator[Request]:
+    """Hold the folder of a request: two fits of one name would write over each other. The request by a folder
+    of this machine, where its results are to be at an address, to which they are sent at the end.
 
     A folder that stays empty goes again. Raises StoreError where another process holds it, or it cannot be
     written.
@@ -167,7 +168,8 @@ def alone(request: Request) -> Iterator[None]:
     from flyrun.fitting.request import ELSEWHERE  # late: as below
     from flyrun.ground.lock import locked  # late
 
-    folder = request.folder
+    here = replace(request, results_dir=sent_runs.local(request.results_dir))
+    folder = here.folder
     files.refuse_unwritable(folder, ELSEWHERE)
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     with contextlib.ExitStack() as stack:
@@ -176,7 +178,9 @@ def alone(request: Request) -> Iterator[None]:
         with files.writing(folder, ELSEWHERE):
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(folder / "lock"))
-        yield
+        if sends and addresses.is_address(request.results_dir):
+            stack.enter_context(sent_runs.exchanged(request.results_dir, folder))
+        yield here
 
 
 def _remove_empty(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flyrun.fitting.scan import addresses
+from flyrun.ground import addresses
 from tests.s3_server import serving
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun.cli.main import main
-from flyrun.fitting.scan import addresses
+from flyrun.ground import addresses
 from flyrun.ground.errors import StoreError
 from tests.fit.test_scan import scan, table, write
 

@@ -10,8 +10,8 @@ import pytest
 import flyrun
 from flyrun.cli.main import main
 from flyrun.fitting import table_posterior
-from flyrun.fitting.scan import addresses, kept_sums, mappers, row_weights, rows_to_come, stages
-from flyrun.ground import files
+from flyrun.fitting.scan import kept_sums, mappers, row_weights, rows_to_come, stages
+from flyrun.ground import addresses, files
 from tests.fit.test_scan import rewrite, table, write
 
 parquet = pytest.importorskip("pyarrow.parquet")

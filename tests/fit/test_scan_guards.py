@@ -62,13 +62,6 @@ def test_a_refused_fit_leaves_no_folder(capsys):
     assert not Path("results").exists()
 
 
-def test_results_are_written_to_no_address(capsys):
-    place, _ = both(table(np.random.default_rng(0), 800))
-    line = refused(capsys, place, "--target", "y", "--results-dir", "s3://bucket/results")
-    assert "s3:/bucket/results/runs/shards: is an address, where nothing is written" in line
-    assert not Path("s3:").exists()
-
-
 def columns(rng, n=2_000):
     """Counts, of which age says some; a category; true and false."""
     age = rng.integers(18, 90, n)

@@ -7,7 +7,7 @@ pyarrow = pytest.importorskip("pyarrow")
 import pyarrow.parquet as parquet  # noqa: E402  (an extra)
 
 from flyrun.fitting.request import Request  # noqa: E402  (late, as above)
-from flyrun.fitting.scan import blocks, many_files, row_groups, table_files  # noqa: E402  (as above)
+from flyrun.fitting.scan import joined_groups, many_files, row_groups, table_files  # noqa: E402  (as above)
 from flyrun.ground.errors import DataError  # noqa: E402  (as above)
 
 FILES, ROWS = 640, 20
@@ -42,7 +42,7 @@ def folder(held, tmp_path_factory):
 
 
 def test_few_rows_are_read_together_and_no_row_is_lost(folder, held):
-    joined = blocks.joined(table_files.find(str(folder)))
+    joined = joined_groups.joined(table_files.find(str(folder)))
     assert [block.number for block in joined.blocks] == [*range(64)]
     assert {block.rows for block in joined.blocks} == {200}
     parts = [part for block in joined.blocks for part in row_groups.parts(block, ("x0", "y"), {})]
@@ -53,13 +53,13 @@ def test_few_rows_are_read_together_and_no_row_is_lost(folder, held):
 
 def test_a_table_of_few_row_groups_is_read_as_it_is(folder, tmp_path):
     few = table_files.find(str(folder / "part-00*.parquet"))
-    assert blocks.joined(few) == few
+    assert joined_groups.joined(few) == few
 
 
 def test_files_of_other_folders_names_are_not_read_as_one(tmp_path, held):
     for year in (1, 2):
         write(tmp_path / f"year={year}", held)
-    joined = blocks.joined(table_files.find(str(tmp_path)))
+    joined = joined_groups.joined(table_files.find(str(tmp_path)))
     assert all(len({one.file.named for one in block.each}) == 1 for block in joined.blocks)
 
 
@@ -67,7 +67,7 @@ def test_files_of_other_types_are_read_as_they_are(tmp_path, held):
     def change(k, own):
         return own.set_column(0, "x0", own["x0"].cast(pyarrow.float64())) if k % 7 == 0 else own
 
-    joined = blocks.joined(table_files.find(str(write(tmp_path / "shards", held, change))))
+    joined = joined_groups.joined(table_files.find(str(write(tmp_path / "shards", held, change))))
     parts = [part for block in joined.blocks for part in row_groups.parts(block, ("x0",), {})]
     assert np.array_equal(np.concatenate([part.columns[0] for part in parts]), held["x0"])
     assert len(parts) > len(joined.blocks)
@@ -101,7 +101,7 @@ def test_the_posterior_is_that_of_one_file_and_of_any_number_of_workers(tmp_path
 
 
 def test_a_pilot_takes_the_first_files_of_those_that_are_read_as_one(folder):
-    block = blocks.joined(table_files.find(str(folder))).blocks[5]
+    block = joined_groups.joined(table_files.find(str(folder))).blocks[5]
     part = row_groups.head(block, ("x0", "y"), {}, 50)
     assert (len(part.place), part.share) == (60, 0.3)
     assert block.row(int(part.place[-1])).endswith("part-052.parquet: row group 0, row 19")

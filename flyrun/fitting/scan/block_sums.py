@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.fitting import identified
-from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import Encoding
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.row_groups import Part, parts, tree
 from flyrun.fitting.scan.second_order import Centre, Sites, few
 from flyrun.ground.threads import one_blas_thread

@@ -11,8 +11,8 @@ import numpy as np
 from flyrun.fitting import identified
 from flyrun.fitting.column_scales import contrasts
 from flyrun.fitting.scan.block_sums import Look
-from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import Encoding
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.row_groups import Part
 from flyrun.fitting.scan.row_weights import Surrogate
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from flyrun.families import domains
 from flyrun.fitting.request import TypedTable
-from flyrun.fitting.scan.blocks import Ends, Shards
 from flyrun.fitting.scan.encoded_rows import LARGEST
+from flyrun.fitting.scan.joined_groups import Ends, Shards
 from flyrun.fitting.scan.pilot_rows import Sample
 from flyrun.fitting.scan.row_groups import numbers_of
 from flyrun.ground.errors import DataError

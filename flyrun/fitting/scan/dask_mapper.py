@@ -14,11 +14,10 @@ from typing import Any
 import dask
 import distributed
 
-from flyrun.fitting.scan import addresses
-from flyrun.fitting.scan.blocks import Block
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.kept_sums import Looked
 from flyrun.fitting.scan.mappers import REDONE, Look, Run, run_group, too_little_memory
-from flyrun.ground import children, slurm
+from flyrun.ground import addresses, children, slurm
 from flyrun.ground.dask_cluster import local_cluster, refuse_unfit
 from flyrun.ground.errors import FlyrunError
 from flyrun.ground.executor import Dask

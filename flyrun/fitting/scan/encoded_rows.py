@@ -11,7 +11,7 @@ from flyrun.families import censoring, domains
 from flyrun.families.family import Family, family
 from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.rows_posterior import Posterior
-from flyrun.fitting.scan.blocks import Block
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.row_groups import Part
 from flyrun.fitting.scan.terms import Matrices, Terms
 from flyrun.fitting.table_rows import Design, Rows

@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 
 from flyrun.fitting import even_draws
 from flyrun.fitting.scan.block_sums import Look
-from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import Encoding
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.row_groups import Part, tree
 from flyrun.fitting.scan.second_order import predictors
 from flyrun.fitting.weighted_draws import Weighted

@@ -20,8 +20,8 @@ from flyrun.fitting.groups.terms_table import Factor
 from flyrun.fitting.proposal import Mixture
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.scan import mappers, row_weights, said, sums_by_cell
-from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import Encoding
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.pilot_rows import RowsLook
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.stages import Found, Scan, Steps

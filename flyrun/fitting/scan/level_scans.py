@@ -11,7 +11,7 @@ import numpy as np
 from flyrun.families.family import Family
 from flyrun.fitting.level_fits import in_order
 from flyrun.fitting.scan import column_checks, text_levels
-from flyrun.fitting.scan.blocks import Block
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.one_look import MISSING, MOST, Each, LevelLook, Levels, Split, too_many
 from flyrun.fitting.scan.pilot import Inputs, Own
 from flyrun.fitting.scan.pilot_rows import Sample

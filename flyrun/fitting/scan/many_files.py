@@ -30,9 +30,9 @@ from flyrun.fitting.engine import Answer
 from flyrun.fitting.question import Question
 from flyrun.fitting.request import Budget, Clock, Request, TypedTable, dashed
 from flyrun.fitting.scan import (
-    blocks,
     column_checks,
     grouped_scan,
+    joined_groups,
     kept_sums,
     mappers,
     pilot_rows,
@@ -41,7 +41,7 @@ from flyrun.fitting.scan import (
     table_files,
     workers,
 )
-from flyrun.fitting.scan.blocks import Shards
+from flyrun.fitting.scan.joined_groups import Shards
 from flyrun.fitting.scan.level_scans import LevelScans
 from flyrun.fitting.scan.pilot import Inputs
 from flyrun.fitting.scan.row_groups import tree
@@ -101,7 +101,7 @@ def _answer(request: Request, console: Console | JsonLines | None) -> Answer:
     shards, table, columns = _asked(request)
     say = progress.speaker(console).say
     with _mapper(request, shards, len(columns), console) as mapper:
-        shards = blocks.joined(rows_kept.of(shards, mapper, say))
+        shards = joined_groups.joined(rows_kept.of(shards, mapper, say))
         say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
         scan = Scan(Inputs(request, shards, columns, table, mapper, say), _SEED)
         pilot = scan.pilot()
@@ -126,8 +126,11 @@ def look(request: Request) -> list[str]:
 
 def _look(request: Request) -> list[str]:
     shards, table, columns = _asked(request)
-    with stored.alone(request), _mapper(request, shards, len(columns), None) as mapper:
-        shards = blocks.joined(rows_kept.of(shards, mapper, lambda line: None))
+    with (
+        stored.alone(request, sends=False) as here,
+        _mapper(here, shards, len(columns), None) as mapper,
+    ):
+        shards = joined_groups.joined(rows_kept.of(shards, mapper, lambda line: None))
         scan = Scan(Inputs(request, shards, columns, table, mapper, lambda line: None), _SEED)
         pilot = scan.pilot()
         task, model_family = _model(request, table, pilot.y)
@@ -155,7 +158,7 @@ def answers(
     shards, table, columns = _asked(request)
     say, by = progress.speaker(console).say, str(request.by)
     with _mapper(request, shards, len(columns), console) as mapper:
-        shards = blocks.joined(rows_kept.of(shards, mapper, say))
+        shards = joined_groups.joined(rows_kept.of(shards, mapper, say))
         say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
         scans = LevelScans(Inputs(request, shards, columns, table, mapper, say), _SEED)
         lost = f"; {scans.lost:,} rows lack one, and are left out" if scans.lost else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from flyrun.fitting.scan.blocks import Block
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.kept_sums import Kept, Looked, digest
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.weighted_draws import never

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.fitting.scan.blocks import Block
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.row_groups import Part, coded, head, parts
 from flyrun.ground.errors import DataError
 from flyrun.ground.threads import one_blas_thread

@@ -11,8 +11,8 @@ from flyrun.families.family import Family
 from flyrun.fitting import table_posterior
 from flyrun.fitting.request import Request, TypedTable
 from flyrun.fitting.scan import column_checks, folds, terms, text_levels
-from flyrun.fitting.scan.blocks import PARTS, Block, Shards
 from flyrun.fitting.scan.encoded_rows import Encoding, scaled
+from flyrun.fitting.scan.joined_groups import PARTS, Block, Shards
 from flyrun.fitting.scan.pilot_rows import PilotLook, Sample
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.ground.errors import ConfigError, DataError

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.fitting.rows_posterior import Posterior
-from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import LARGEST, Encoding, Form, complete, row_of
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.row_groups import Part, head
 from flyrun.fitting.scan.second_order import Centre, Sites
 from flyrun.fitting.scan.terms import Matrices

@@ -22,9 +22,9 @@ from rich.console import Console
 
 from flyrun.fitting import predict, stored
 from flyrun.fitting.fitted_draws import Fitted
-from flyrun.fitting.scan import addresses, row_groups, rows_kept, table_files, workers
-from flyrun.fitting.scan.blocks import Block, File, Shards
-from flyrun.ground import files, progress, run_files
+from flyrun.fitting.scan import row_groups, rows_kept, table_files, workers
+from flyrun.fitting.scan.joined_groups import Block, File, Shards
+from flyrun.ground import addresses, files, progress, run_files
 from flyrun.ground.errors import ConfigError, DataError
 from flyrun.ground.lock import locked
 from flyrun.ground.progress import JsonLines

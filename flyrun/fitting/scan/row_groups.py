@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from flyrun.fitting.scan import addresses
-from flyrun.fitting.scan.blocks import Block, File
+from flyrun.fitting.scan.joined_groups import Block, File
+from flyrun.ground import addresses
 from flyrun.ground.errors import DataError
 from flyrun.tables import row_filter
 

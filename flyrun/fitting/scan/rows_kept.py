@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.fitting.scan.blocks import PARTS, Block, Shards
+from flyrun.fitting.scan.joined_groups import PARTS, Block, Shards
 from flyrun.fitting.scan.row_groups import kept_of, tree
 from flyrun.fitting.scan.table_files import refuse_unknown
 from flyrun.ground.errors import DataError

@@ -10,7 +10,7 @@ from flyrun.fitting.groups.grouped_table import OfTable, OfTerms
 from flyrun.fitting.lines import size as size_of
 from flyrun.fitting.request import Request
 from flyrun.fitting.scan import mappers
-from flyrun.fitting.scan.blocks import File, Shards
+from flyrun.fitting.scan.joined_groups import File, Shards
 from flyrun.fitting.scan.row_groups import tree
 from flyrun.fitting.scan.row_weights import MOST_VARIANCE
 from flyrun.fitting.scan.stages import Found

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from flyrun.fitting.scan.block_sums import Look, Products, products
-from flyrun.fitting.scan.blocks import Block
 from flyrun.fitting.scan.encoded_rows import Encoding, row_of
+from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.pilot_rows import RowsLook, Sample
 from flyrun.fitting.scan.row_groups import Part, coded, parts, tree
 from flyrun.fitting.table_rows import Rows

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 import numpy as np
 
 from flyrun.fitting.request import TypedTable
-from flyrun.fitting.scan import addresses
-from flyrun.fitting.scan.blocks import Block, Ends, File, Shards
+from flyrun.fitting.scan.joined_groups import Block, Ends, File, Shards
+from flyrun.ground import addresses
 from flyrun.ground.errors import DataError
 from flyrun.ground.schema import did_you_mean, listing, quoted
 from flyrun.tables import row_filter

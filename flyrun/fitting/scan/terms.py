@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flyrun.fitting.scan.blocks import Block, Shards
+from flyrun.fitting.scan.joined_groups import Block, Shards
 from flyrun.fitting.scan.row_groups import parts, tree
 from flyrun.fitting.scan.text_levels import category
 from flyrun.ground.errors import ConfigError, DataError

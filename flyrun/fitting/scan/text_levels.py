@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flyrun.fitting.request import TypedTable
-from flyrun.fitting.scan.blocks import Block, Shards
+from flyrun.fitting.scan.joined_groups import Block, Shards
 from flyrun.fitting.scan.row_groups import levels_of, tree
 from flyrun.ground.errors import DataError
 from flyrun.tables.cells import PARTS, are_complex, kind

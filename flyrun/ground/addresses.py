@@ -22,9 +22,9 @@ _WITHOUT_FOLDERS = ("s3", "gs", "gcs")
 _ARROWS_OWN = ("s3", "gs", "gcs", "hdfs", "file")
 
 
-def is_address(given: str) -> bool:
-    """Whether this is an address."""
-    return "://" in given
+def is_address(given: str | Path) -> bool:
+    """Whether this is an address, which no path is."""
+    return isinstance(given, str) and "://" in given
 
 
 def full(path: str) -> str:
