@@ -88,6 +88,32 @@ def test_what_it_does_not_go_with_is_refused():
         flyrun.fit(table.assign(w=0.0), "y ~ x", precision_weights="w")
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize(("model", "further"), [("gamma", []), ("gaussian", ["sigma ~ x"])])
+def test_a_scan_says_of_them_what_one_table_says(tmp_path, monkeypatch, model, further):
+    monkeypatch.chdir(tmp_path)
+    table = averages(model, groups=3_000)
+    (tmp_path / "shards").mkdir()
+    for k in range(6):
+        table[500 * k : 500 * (k + 1)].to_parquet(f"shards/{k}.parquet")
+    asked = {"target": ["y ~ x", *further], "model": model}
+    one, many, alike = (
+        flyrun.fit(data, **asked, **weights).summary()
+        for data, weights in (
+            (table, {"precision_weights": "w"}),
+            ("shards", {"precision_weights": "w"}),
+            ("shards", {}),  # the control
+        )
+    )
+    assert (abs(many["mean"] - one["mean"]) / one["sd"]).max() < 0.1
+    assert abs(many["sd"] / one["sd"] - 1.0).max() < 0.06
+    assert (abs(alike["mean"] - one["mean"]) / one["sd"]).max() > 3.0
+    with pytest.raises(ConfigError, match=r"^precision_weights='w': is not for groups of many files, as"):
+        flyrun.fit("shards", "y ~ x + (1 | w)", model=model, precision_weights="w")
+    with pytest.raises(ConfigError, match=r"^precision_weights: poisson has no variance"):
+        flyrun.fit("shards", "y ~ x", model="poisson", precision_weights="w")
+
+
 def test_weights_of_how_a_sample_was_drawn_are_refused_with_what_to_do(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table = averages("gaussian").assign(w=lambda rows: np.arange(len(rows)) % 3 + 1)

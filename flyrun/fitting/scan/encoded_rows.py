@@ -22,6 +22,7 @@ from flyrun.tables.encode import zero_one
 from flyrun.tables.layout import Column, Layout, plain
 
 BATCH = 8_192
+_PRECISE = "precision_weights"
 LARGEST = 1e100  # squares of numbers up to here can be added up
 
 
@@ -123,24 +124,29 @@ class Encoding:
     def family(self, its: Family) -> Family:
         """A family as these rows need it: parameters differ by row, or targets were not seen whole."""
         its, unseen = its.in_units(self.layout.target.sd), {*UNSEEN} & {*self.parts}
-        if self.layout.parameters or (unseen and its.alone_derivatives):
+        if self.layout.parameters or _PRECISE in self.parts or (unseen and its.alone_derivatives):
             its = its.in_one_part(len(self.values))
         return censoring.censored(its) if unseen else its
 
     def form(self, its: Family) -> "Form":
         """How rows of a family are read off their columns."""
-        if not self.layout.parameters:
+        if not self.layout.parameters and _PRECISE not in self.parts:
             return Form(self.parts, its)
+        numbers = [number.name for number in its.auxiliary(len(self.values), 1.0)]
+        precise = numbers.index(its.precise[0]) if _PRECISE in self.parts and its.precise else None
         parameters, ones, ends = self.layout.parameters, [len(self.mean)], [len(self.layout.names) - 1]
         ends += [len(part.names) - 1 for part in parameters.values()]
         first, *others = np.split(np.arange(len(self.mean)), np.cumsum(ends)[:-1])
         columns = dict(zip(parameters, others, strict=True))
-        further = (columns.get(number.name) for number in its.auxiliary(len(self.values), 1.0))
+        if precise is not None:  # moved by the rows' weights, if by nothing else
+            columns.setdefault(numbers[precise], np.empty(0, np.int64))
+        further = (columns.get(name) for name in numbers)
         return Form(
             self.parts,
             its,
             np.append(first, ones),
             tuple(which if which is None else np.append(which, ones) for which in further),
+            precise,
         )
 
     def blank(self, model: str) -> Posterior:
@@ -308,13 +314,15 @@ class Form(NamedTuple):
     """How a posterior's rows of a family are read off columns. parts: what those beside the features are.
 
     first: which of the features the target's predictors are linear in; further: of each auxiliary number the
-    same, None of one that is alike for all rows; nothing where all are.
+    same, None of one that is alike for all rows; nothing where all are. precise: which of these numbers
+    precision weights move.
     """
 
     parts: tuple[str, ...]
     family: Family
     first: slice | np.ndarray = slice(None)
     further: tuple[np.ndarray | None, ...] = ()
+    precise: int | None = None
 
     def bare(self, y: np.ndarray, beside: np.ndarray) -> Rows:
         """Rows without features, of targets (n,) and columns (B, n)."""
@@ -322,12 +330,20 @@ class Form(NamedTuple):
         if unseen := {name: named.pop(name) for name in UNSEEN if name in named}:
             kinds = unseen.pop("censored", None)
             named["trials"] = censoring.columns(self.family, y, kinds, **unseen)
-        return Rows(np.empty((len(y), 0)), y, **named)  # type: ignore[arg-type]
+        weights, none = named.pop(_PRECISE, None), np.empty((len(y), 0))
+        offsets = [
+            0.0 if k != self.precise else self.family.by_weights(weights) for k in range(len(self.further))
+        ]
+        return Rows(none, y, designs=tuple(Design(none, each) for each in offsets), **named)  # type: ignore[arg-type]
 
     def rows(self, x: np.ndarray, y: np.ndarray, beside: np.ndarray) -> Rows:
         """Rows of features (n, D), targets (n,) and columns (B, n)."""
-        designs = tuple(which if which is None else Design(x[:, which]) for which in self.further)
-        return replace(self.bare(y, beside), features=x[:, self.first], designs=designs)
+        bare = self.bare(y, beside)
+        pairs = zip(self.further, bare.designs, strict=True)
+        designs = tuple(
+            its and replace(its, features=x[:, which]) if which is not None else None for which, its in pairs
+        )
+        return replace(bare, features=x[:, self.first], designs=designs)
 
     def columns(self, rows: Rows) -> np.ndarray:
         """All features (n, D) of such rows."""

@@ -17,7 +17,7 @@ from flyrun.fitting.scan.block_sums import Look
 from flyrun.fitting.scan.encoded_rows import Encoding
 from flyrun.fitting.scan.joined_groups import Block
 from flyrun.fitting.scan.row_groups import Part, tree
-from flyrun.fitting.scan.second_order import predictors
+from flyrun.fitting.scan.second_order import predictors, with_offsets
 from flyrun.fitting.weighted_draws import Weighted
 from flyrun.ground.errors import ConfigError
 
@@ -65,8 +65,7 @@ class HeldOutLook(Look):
         held_out = HeldOut(0, 0, 0.0, 0.0, 0.0)
         for x, y, beside, _, _, lost, _ in self.encoding.batches(block, part):
             rows = form.bare(y, beside)
-            p = predictors(post, form, self.draws, x)
-            p[: post.linear] = [eta + rows.offset for eta in p[: post.linear]]
+            p = with_offsets(predictors(post, form, self.draws, x), rows, post.linear)
             value = post.of_rows(replace(rows, weights=1.0), p)
             value = np.nan_to_num(value, nan=-1e300, neginf=-1e300)
             each = logsumexp(value, axis=0) + post.family.constant(y, rows.trials)

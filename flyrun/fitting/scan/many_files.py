@@ -341,11 +341,15 @@ def _refuse_beside(request: Request, table: TypedTable, model_family: Family) ->
 
     if refusal := refused_beside(model_family.domain, table, counts=False):
         raise ConfigError(f"{request.file}: target {request.target} {refusal}")
-    if upper := sorted({"high", "most", "precision_weights"} & table.beside.keys()):
+    parameters.refuse_weights(table, model_family)
+    if upper := sorted({"high", "most"} & table.beside.keys()):
         what = table.say(upper[0], table.beside[upper[0]])
         raise ConfigError(f"fit: {what}: is not for a scan of many files; write them as one file")
     if {"event", "cens", "entry"} & table.beside.keys():
         posteriors.refuse_uncensored(model_family)
+    if request.groups and "precision_weights" in table.beside:
+        what = table.say("precision_weights", table.beside["precision_weights"])
+        raise ConfigError(f"{what}: is not for groups of many files, as {request.groups[0]}; leave it out")
     role = next((role for role in ("offset", "exposure") if role in table.beside), None)
     if role and model_family.domain.standardized:
         raise ConfigError(

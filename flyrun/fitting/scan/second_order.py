@@ -66,8 +66,7 @@ class Sites:
             for k in range(0, len(y), many):
                 wide[:, k : k + many] = self._spread @ x[:, k : k + many]
             p[0] = p[0] + self._steps[:, None] * np.sqrt(np.einsum("rn,rn->n", wide, wide))
-        if np.ndim(rows.offset):
-            p[:linear] = [eta + rows.offset for eta in p[:linear]]
+        p = with_offsets(p, rows, linear)
         at = [eta[0] for eta in p]
         slopes, all_curvatures = self.posterior.row_derivatives(rows, at)
         slope = np.empty((self.predictors, len(y)), np.float32)
@@ -100,6 +99,12 @@ def predictors(posterior: Posterior, form: Form, points: np.ndarray, x: np.ndarr
         else (points[:, place].astype(np.float32) @ x[which]).astype(np.float64)
         for place, which in pairs
     ]
+
+
+def with_offsets(p: list[np.ndarray], rows: Rows, linear: int) -> list[np.ndarray]:
+    """K predictors, (S, n) or (S, 1), of which so many are the target's, with what rows add to them."""
+    offsets = [rows.offset] * linear + [0.0 if its is None else its.offset for its in rows.designs]
+    return [eta + offsets[k] if k < len(offsets) and np.ndim(offsets[k]) else eta for k, eta in enumerate(p)]
 
 
 def few(x: np.ndarray) -> int:
