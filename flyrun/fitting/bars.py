@@ -4,12 +4,15 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flyrun.fitting import smooths
 from flyrun.fitting.smooths import Smooth
 from flyrun.ground.errors import FlyrunError
 from flyrun.tables.quoting import Names, masked, quoted
+
+if TYPE_CHECKING:
+    from flyrun.tables.layout import Layout
 
 _NAME = re.compile(r"`([^`]+)`|([^\W\d][\w.]*)")
 _MULTIPLE = re.compile(r"mm\(([^()=]*)\)")
@@ -25,7 +28,8 @@ class Bar:
     """Effects of each level of columns, of pairs of levels where there are several: an intercept or none, and
     slopes of these columns. correlated: whether effects are. of: the parameter of the target's distribution
     whose formula has it, empty of the target's. fixed: whether each level has a coefficient against the
-    reference's, by default the first level, and no sd is learnt.
+    reference's, by default the first level, and no sd is learnt. classes: of the target, without the first,
+    against which the log odds of each have these effects; none where it has one predictor.
     """
 
     columns: tuple[str, ...]
@@ -35,6 +39,7 @@ class Bar:
     of: str = ""
     fixed: bool = False
     reference: str = ""
+    classes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """As a formula has it, which is written where it is not the target's."""
@@ -66,13 +71,26 @@ class Bar:
     @property
     def plain(self) -> bool:
         """Whether it is an intercept, or an intercept and a slope with their correlation, of one column."""
-        return len(self.columns) == 1 and self.intercept and self.correlated and len(self.slopes) < 2
+        if len(self.columns) > 1 or not self.intercept:
+            return False
+        return not self.slopes or (self.correlated and len(self.slopes) == 1)
+
+    def with_classes(self, layout: "Layout") -> "Bar":
+        """The same, of a table's target."""
+        levels = layout.target.levels or [] if layout.task == "classes" else []
+        return replace(self, classes=tuple(levels[1:]))
+
+    @property
+    def effects(self) -> list[tuple[str, str]]:
+        """Each effect's column, "" of an intercept, and class, "" where there is none: class by class."""
+        columns = [*([""] if self.intercept else []), *self.slopes]
+        return [(column, each) for each in self.classes or ("",) for column in columns]
 
     @property
     def names(self) -> list[str]:
         """Of its effects."""
         of_levels = "coefficient" if self.fixed else "intercept"
-        return [self.named(name) for name in (*([of_levels] if self.intercept else []), *self.slopes)]
+        return [self.named(column or of_levels, its) for column, its in self.effects]
 
     @property
     def term(self) -> str:
@@ -84,8 +102,9 @@ class Bar:
         """What people call the groups, and the parameter whose formula has them."""
         return self.named(self.group)
 
-    def named(self, name: str) -> str:
-        """What people call a number of its formula."""
+    def named(self, name: str, of_class: str = "") -> str:
+        """What people call a number of its formula, or of a class."""
+        name = f"{name}[{of_class}]" if of_class else name
         return f"{self.of}[{name}]" if self.of else name
 
     def levels(self, texts: Any) -> Any:
@@ -203,7 +222,6 @@ def _bars(term: str, inside: str) -> list[Bar]:
             slopes.append(name)
     if not effects.strip() or not (intercept or slopes):
         raise FlyrunError(f"{term}: has no effect; write (1 | {last})")
-    correlated = correlated or intercept + len(slopes) < 2
     within = [names[: k + 1] for k in range(len(names)) if k + 1 == len(names) or group[ends[k] - 1] == "/"]
     return [Bar(each, tuple(slopes), intercept, correlated) for each in within]
 

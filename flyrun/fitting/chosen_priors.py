@@ -1,6 +1,6 @@
 """Priors that are typed, by what they are of: coefficients, auxiliary numbers or their columns, groups."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,11 +38,15 @@ class Chosen(NamedTuple):
 
 
 def sort(
-    given: Sequence[Typed], layout: Layout, numbers: Sequence[Auxiliary], groups: Collection[str], cuts: bool
+    given: Sequence[Typed],
+    layout: Layout,
+    numbers: Sequence[Auxiliary],
+    groups: Mapping[str, Sequence[str]],
+    cuts: bool,
 ) -> Chosen:
     """Priors by what they are of. ConfigError for another.
 
-    groups: terms of effects' distribution; cuts: whether numbers are cutpoints.
+    groups: by term those of effects' distribution that it means; cuts: whether numbers are cutpoints.
     """
     chosen, known = Chosen([], {}, {}, {}), priors.terms(layout)
     for typed in given:
@@ -68,10 +72,12 @@ def sort(
             _refuse_second(typed, chosen.numbers.get(number.name))
             chosen.numbers[number.name] = typed
         elif term in groups:
-            kind = next((kind for kind in _OF_GROUPS if term.rpartition("[")[2].startswith(f"{kind}(")), "sd")
+            parts = term, term.partition("[")[2]
+            kind = next((kind for kind in _OF_GROUPS for part in parts if part.startswith(f"{kind}(")), "sd")
             _refuse_kind(typed, _OF_GROUPS.get(kind, ABOVE_0), _WHAT[kind])
-            _refuse_second(typed, chosen.groups.get(term))
-            chosen.groups[term] = typed
+            for name in groups[term]:
+                _refuse_second(typed, chosen.groups.get(name))
+                chosen.groups[name] = typed
         elif (place := _of_column(term, layout)) is not None:
             name, places = place
             _refuse_kind(typed, UNBOUNDED[:-1], f"{term} may be below 0")

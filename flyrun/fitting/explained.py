@@ -32,7 +32,8 @@ def of(
     """A row each: "share(g)" of each factor and "share(columns)", "icc(g)", and "R2", of draws (C, T, ...).
 
     share: of the linear predictor's variance over rows, where groups are as any; that of columns holds their
-    curves. icc: of the variance that columns leave, noise with it: the correlation of two rows of a group; of
+    curves. Of classes each has its own, of its log odds against the first.
+    icc: of the variance that columns leave, noise with it: the correlation of two rows of a group; of
     normal noise on the target's scale, of two classes on that of the latent number. R2: of the expected
     target's variance over rows to that and the noise's.
     """
@@ -46,9 +47,15 @@ def of(
     if (noise := _noise(seen)) is not None:
         left = noise + sum(by_factor.values())
         rows |= {f"icc({name})": variance / left for name, variance in by_factor.items()}
-    if layout.domain.classes < 3:
+    if layout.domain.classes < 3 and layout.task != "classes":
         rows["R2"] = _r2(seen)
-    return [{"class": "", "coefficient": name} | _moments(values) for name, values in rows.items()]
+    classes = (layout.target.levels or [])[1:] if layout.task == "classes" else [""]
+    return [
+        {"class": "", "coefficient": f"{name}[{of_class}]" if of_class else name}
+        | _moments(values.reshape(len(values), -1)[:, k])
+        for k, of_class in enumerate(classes)
+        for name, values in rows.items()
+    ]
 
 
 def _moments(values: np.ndarray) -> dict[str, float]:
@@ -59,9 +66,11 @@ def _moments(values: np.ndarray) -> dict[str, float]:
 
 
 def _variance(seen: Seen, its: Effects) -> np.ndarray:
-    """(S,), of what a new group's effects add to the predictor, averaged over rows."""
+    """(S,), or (S, K-1) of K classes, of what a new group's effects add to predictors, averaged over rows."""
     z = its.columns(seen.slopes(its), len(seen.rows))
-    return np.einsum("ij,sik,sjk->s", z.T @ z / len(z), its.triangle, its.triangle)
+    t = its.triangle.reshape(len(its.triangle), len(its.bar.classes) or 1, z.shape[1], -1)
+    variance = np.einsum("ij,scik,scjk->sc", z.T @ z / len(z), t, t)
+    return variance if its.bar.classes else variance[:, 0]
 
 
 def _noise(seen: Seen) -> np.ndarray | float | None:

@@ -131,7 +131,7 @@ def _draws(
         log_weight = np.zeros(len(draws["beta"]))
     x = to_sampled(posterior, layout, draws)
     if isinstance(posterior, (grouped_table.OfTable, OfTerms)):
-        draws |= {name: np.full(len(x), _NONE) for name in none}
+        draws |= {name: np.full(len(x), 0.0 if name.startswith("cor(") else _NONE) for name in none}
         others = {
             prior["term"]: draws[prior["term"]].ravel()
             for prior in posterior.other_priors()
@@ -145,13 +145,14 @@ def _with_effects(folder: Path, posterior: OfTerms, layout: Layout) -> np.ndarra
     """Draws with effects of groups, (S, P + E); of factors that the fit has not, 0."""
     effects: tuple[Any, ...] = stored.fitted(folder).effects
     absent = [factor for factor in posterior.factors[len(effects) :] if isinstance(factor, Factor)]
-    none = tuple(stored_effects.sd_names(factor.bar)[0] for factor in absent)
+    none = tuple(name for factor in absent for name in stored_effects.sd_names(factor.bar))
     x, _ = _draws(folder, posterior, layout, weighted=False, none=none)
     kept = min(len(x), _DRAWS)
     which = effects[0].draws if effects else np.arange(kept) * len(x) // kept
     for factor in absent:
-        nothing = np.zeros((len(factor.names), len(which), 1))
-        triangle = np.full((len(which), 1, 1), _NONE)
+        q = len(factor.bar.names)
+        nothing = np.zeros((len(factor.names), len(which), q))
+        triangle = np.broadcast_to(_NONE * np.eye(q), (len(which), q, q))
         its = factor.bar, factor.names, np.bincount(factor.code), which, nothing, triangle
         effects = (*effects, stored_effects.Effects(*its))
     return np.concatenate([x[which], posterior.sampled(effects)], axis=1)

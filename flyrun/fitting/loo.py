@@ -244,25 +244,30 @@ def cavities(fit: Finished, x: np.ndarray, log_weight: np.ndarray) -> np.ndarray
             drawn = left_out_terms.predictors(posterior, which, x[:: max(1, len(x) // _CAVITY_DRAWS)])
             for k in posterior.led:
                 p[k] = drawn[k].mean(axis=1)
-            spread = drawn[0].var(axis=1)
-        elif single:
-            spread = ((rows.features @ covariance) * rows.features).sum(axis=1)
+            off = [drawn[k] - p[k][:, None] for k in range(posterior.linear)]
+            spreads = [[(a * b).mean(axis=1) for b in off] for a in off]
+        else:
+            parts = covariance.reshape(posterior.linear, posterior.width, posterior.linear, posterior.width)
+            spreads = [
+                [
+                    ((rows.features @ parts[j, :, k]) * rows.features).sum(axis=1)
+                    for k in range(posterior.linear)
+                ]
+                for j in range(posterior.linear)
+            ]
         with np.errstate(all="ignore"):
             slopes, curvatures = posterior.family.derivatives(rows.target, rows.trials, p)
         if single:
-            inner = spread / np.maximum(1.0 - spread * curvatures[0][0], 0.1)
+            inner = spreads[0][0] / np.maximum(1.0 - spreads[0][0] * curvatures[0][0], 0.1)
             at = (p[0] - inner * slopes[0])[:, None] + np.sqrt(inner)[:, None] * nodes
             others = [value[:, None] if len(value) == len(at) else value for value in p[1:]]
             log_p[block] = logsumexp(_values(fit, rows, [at, *others]) + logs, axis=1)
         else:
-            width = posterior.width
             linear = [eta[:, None] for eta in p[: posterior.linear]]
             value = _values(fit, rows, linear + p[posterior.linear :])[:, 0]
             for j in range(posterior.linear):
                 for k in range(posterior.linear):
-                    part = covariance[j * width : (j + 1) * width, k * width : (k + 1) * width]
-                    both = ((rows.features @ part) * rows.features).sum(axis=1)
-                    value = value - 0.5 * both * (slopes[j] * slopes[k] + curvatures[j][k])
+                    value = value - 0.5 * spreads[j][k] * (slopes[j] * slopes[k] + curvatures[j][k])
             log_p[block] = value
     posterior.queries += log_p.size * _NODES
     return log_p

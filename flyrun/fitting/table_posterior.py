@@ -1,6 +1,6 @@
 """From a person's table to the posterior of one family's numbers."""
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -57,9 +57,9 @@ class UnderPriors(NamedTuple):
 
 
 def under_priors(
-    family: Family, request: Request, layout: Layout, groups: Collection[str] = ()
+    family: Family, request: Request, layout: Layout, groups: Mapping[str, Sequence[str]]
 ) -> UnderPriors:
-    """What a request's priors are in units of a layout. groups: terms of effects' distribution.
+    """What a request's priors are in units of a layout. groups: as of `chosen_priors.sort`.
 
     Raises ConfigError for a term that there is not.
     """

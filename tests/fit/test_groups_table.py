@@ -125,14 +125,6 @@ def test_a_mode_without_digits_is_for_chains() -> None:
         (["ill ~ x + z + (1 + z | clinic)"], "no slope within; write (1 | clinic)"),
         (["ill ~ x + (1 | mm(clinic, lab))"], "write (1 | clinic) + (1 | lab), effects of each"),
         (["ill ~ x + (1 | always)"], "always has one level, 'the same'; leave (1 | always) out"),
-        (
-            ["lab ~ x + (1 | clinic)"],
-            "softmax is not fitted with groups; write C(clinic)",
-        ),
-        (
-            ["ill ~ x + (1 | clinic)", "--model", "softmax"],
-            "softmax is not fitted with groups; leave --model",
-        ),
         (["ill ~ x + z + (1 + z + x | clinic)"], "no slope within; write (1 + x | clinic)"),
         (["ill ~ x + z + (0 + z | clinic)"], "no slope within; write (1 | clinic)"),
         (["ill ~ x + (1 | lab:colon)"], "rename it"),

@@ -38,7 +38,7 @@ def scattered(posterior: Terms, x: np.ndarray, rows: np.ndarray, inside: list[li
             u[first : first + term.effects] = 0.0
             there = term.code[rows] == level
             covariance += np.outer(there, there) * (own @ own.T)
-    eta = posterior.predictors(posterior.rows.take(rows), x[None])[0][:, 0] + posterior.design[rows] @ u
+    eta = posterior.predictors(posterior.rows.take(rows), x[None])[0][:, 0] + posterior.designs[0][rows] @ u
     return eta, covariance
 
 
@@ -94,9 +94,9 @@ def test_beyond_normal_noise_a_group_and_a_row_are_integrals_over_effects(name: 
         many = np.tile(at, (len(grid), 1))
         many[:, first] = sd * grid
         p = left_out_terms.predictors(posterior, rows, many)
-        taken = posterior.rows.take(rows)
-        each = left_out_terms._log_density(posterior, taken, p)
-        each = each + left_out_terms._alike(posterior, taken, p[1:])
+        y = posterior.rows.target[rows][:, None]
+        each = posterior.family.log_density(y, 1.0, p) + posterior.family.alone(y, 1.0, p[1:])
+        each = each + np.reshape(posterior.family.constant(y, 1.0), (-1, 1))
         whole, place = each.sum(axis=0) - 0.5 * grid**2, int(np.flatnonzero(rows == i)[0])
         right = logsumexp(whole) - logsumexp(whole - each[place])
         assert found[s] == pytest.approx(right, abs=1e-4)

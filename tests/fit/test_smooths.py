@@ -136,7 +136,7 @@ def test_a_curve_given_all_sds_is_that_in_closed_form(m: int, monkeypatch: pytes
     n, size = posterior.n_coefficients, posterior.size
     x = 0.4 * np.random.default_rng(0).standard_normal((size + posterior.n_effects, 6))
     (curve,), y = posterior.terms, posterior.rows.target
-    design = np.column_stack([posterior.rows.features, posterior.design.toarray()])
+    design = np.column_stack([posterior.rows.features, posterior.designs[0].toarray()])
 
     def covariance(read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of coefficients and effects, (P + E,), and of rows, (N, N), by log sigma and log sds."""

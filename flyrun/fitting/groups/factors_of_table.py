@@ -81,10 +81,14 @@ def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout, posterior: Posterio
         raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
     if bar.fixed:
         code, levels = _against_reference(bar, code, list(map(str, levels)))
+    else:
+        bar = bar.with_classes(layout)
     part, columns = layout.parameters.get(bar.of, layout), stored_effects.columns_of(bar, layout)
     places = tuple(part.names.index(column.name) for column in columns)
     names, of = tuple(map(str, levels)), _explained(bar, posterior)
-    return Factor(bar, names, tuple(columns), code, np.bincount(code), places, *of)
+    contrasts = posterior.family.contrasts
+    into = None if contrasts is None else np.linalg.inv(contrasts(posterior.levels))
+    return Factor(bar, names, tuple(columns), code, np.bincount(code), places, *of, into)
 
 
 def _explained(bar: Bar | Smooth, posterior: Posterior) -> tuple[int, scales.Priors]:

@@ -5,7 +5,6 @@ Of each term the information is what is left once the effects of larger terms ar
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from flyrun.fitting.groups import joint_map, level_map
+from flyrun.fitting.groups.information import Curvatures, Information, diagonal, positive, products
 from flyrun.fitting.groups.term import Term
 from flyrun.fitting.rows_posterior import Posterior
 
@@ -52,34 +52,12 @@ class Reference(NamedTuple):
 
 
 @dataclass
-class _Information:
-    """inner: of coefficients and effects of all terms but the largest, with these effects' priors; cross: of
-    the largest term's effects and these, sparse; information: the largest's, (q, q, J); inverse: of that with
-    the prior's, sparse.
-    """
-
-    inner: np.ndarray
-    cross: "sparse.csr_matrix"
-    information: np.ndarray
-    inverse: "sparse.bsr_matrix"
-
-    @cached_property
-    def freed(self) -> "sparse.csr_matrix":
-        """By how much the largest term's effects fall with the others."""
-        return (self.inverse @ self.cross).tocsr()
-
-    @property
-    def left(self) -> np.ndarray:
-        """`inner` once the largest term is integrated out."""
-        return self.inner - (self.cross.T @ self.freed).toarray()
-
-
-@dataclass
 class Terms(Posterior):
     """Of rows with terms, the smallest first; x of the base class's methods is without these.
 
     Effects of a predictor go with its coefficients: those of all predictors with terms stand first in x, the
-    target's before others'. What the information says of two predictors together is left to the chains.
+    target's before others'. Of the information what it says of the target's and another predictor together is
+    left to the chains.
     """
 
     terms: tuple[Term, ...] = field(default_factory=tuple)
@@ -112,12 +90,13 @@ class Terms(Posterior):
             for place, term in zip(self.effects, self.terms, strict=True)
         ]
         #: by predictor: what effects add to it, (N, E), and what these and coefficients do, (N, P + E)
-        self.designs = {k: self._of_predictor(k, [t.design for t in self.terms]) for k in self.led}
+        self.designs = {k: sparse.hstack([t.design(k) for t in self.terms], format="csr") for k in self.led}
         self._wholes = {
             k: sparse.hstack([*self._coefficients(k), self.designs[k]], format="csr") for k in self.led
         }
         split = n + self.inner
         self._inners = {k: whole[:, :split] for k, whole in self._wholes.items()}
+        self._outers = {k: self._wholes[k][:, split:] for k in self.terms[-1].predictors}
         self._cut: dict[int, list] = {}
         self.reference: Reference | None = None
 
@@ -127,13 +106,7 @@ class Terms(Posterior):
         return [*led, *(k for k in range(predictors) if k not in led)]
 
     def _further_led(self) -> list[int]:
-        return sorted({term.predictor for term in self.terms} - {0})
-
-    def _of_predictor(self, k: int, designs: Sequence[Any]) -> Any:
-        """Designs of all terms side by side, (N, E), those of other predictors' empty."""
-        pairs = zip(self.terms, designs, strict=True)
-        parts = [its if term.predictor == k else sparse.csr_matrix(its.shape) for term, its in pairs]
-        return sparse.hstack(parts, format="csr")
+        return sorted({k for term in self.terms for k in term.predictors} - {*range(self.linear)})
 
     def _coefficients(self, k: int) -> list[Any]:
         """What the coefficients of all predictors with terms add to the k-th."""
@@ -143,11 +116,6 @@ class Terms(Posterior):
             columns = np.ones((n, 1)) if columns is None else columns
             parts.append(sparse.csr_matrix(columns) if k == other else sparse.csr_matrix(columns.shape))
         return parts
-
-    @property
-    def design(self) -> Any:
-        """What effects add to the target's predictor, (N, E)."""
-        return self.designs[0]
 
     @property
     def _reference(self) -> Reference:
@@ -225,7 +193,7 @@ class Terms(Posterior):
         n, precisions = self.n_led, self._distributions(psi)[1]
         beta, aux, of = psi[:n], psi[n : self.known], self.terms[places[0]].predictor
         whole, prior = self._wholes[of], self._prior(beta)[1]
-        curvature = self._expanded(beta, aux, u)[1][of]
+        curvature = self._expanded(beta, aux, u)[1][of, of]
         solver, degrees = self._solver(whole, curvature, prior, precisions), list[float]()
         for k in places:
             at = np.arange(n + self.effects[k].start, n + self.effects[k].stop)
@@ -237,9 +205,9 @@ class Terms(Posterior):
 
     def _expanded(
         self, beta: np.ndarray, aux: np.ndarray, u: np.ndarray
-    ) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray], dict[int, np.ndarray]]:
+    ) -> tuple[dict[int, np.ndarray], Curvatures, dict[int, np.ndarray]]:
         """Of each row by predictor with terms: the slope by it (N,), minus its slope by it, not below 0, and
-        by each aux (N, A)."""
+        by other linear ones, and by each aux (N, A)."""
         rows, n = self.rows, len(self.rows)
         p = [each.reshape(-1) for each in self.predictors(rows, np.concatenate([beta, aux])[None])]
         for j, design in self.designs.items():
@@ -255,30 +223,35 @@ class Terms(Posterior):
                 parts.append(by_both if columns is None else by_both * columns)
             return np.nan_to_num(np.concatenate(parts, axis=1))
 
-        curvatures = {j: np.broadcast_to(weights * bent[j][j], n) for j in self.led}
+        curvatures = {
+            (j, k): np.nan_to_num(np.broadcast_to(weights * bent[j][k], n), posinf=0.0, neginf=0.0)
+            for j in self.led
+            for k in self.led
+            if j == k or max(j, k) < self.linear
+        }
         return (
             {j: np.nan_to_num(np.broadcast_to(weights * slopes[j], n)) for j in self.led},
-            {j: np.nan_to_num(its, posinf=0.0).clip(min=1e-10) for j, its in curvatures.items()},
+            {(j, k): its.clip(min=1e-10) if j == k else its for (j, k), its in curvatures.items()},
             {j: across(j) for j in self.led},
         )
 
-    def _information(self, curvatures: dict[int, np.ndarray], precisions: list[np.ndarray]) -> "_Information":
-        """At rows' curvatures by each predictor with terms, (N,)."""
+    def _information(self, curvatures: Curvatures, precisions: list[np.ndarray]) -> Information:
+        """At rows' curvatures."""
         outer = self.terms[-1]
-        weighted = {k: its.multiply(curvatures[k][:, None]).tocsr() for k, its in self._inners.items()}
-        inner = sum((self._inners[k].T @ its).toarray() for k, its in weighted.items())
-        cross = (outer.design.T @ weighted[outer.predictor]).tocsr()
+        of_outer = {k: its for k, its in curvatures.items() if {*k} <= {*outer.predictors}}
+        inner = products(self._inners, self._inners, curvatures).toarray()
+        cross = products(self._outers, self._inners, of_outer)
         for at, precision in zip(self.at_level[:-1], precisions, strict=False):
             place = slice(at[0, 0], at[-1, -1] + 1)
             inner[place, place] += np.kron(np.eye(len(at)), precision)
-        bent = outer.design.multiply(curvatures[outer.predictor][:, None]).tocsr()
-        information = _positive(_diagonal(outer.design.T @ bent, outer.levels, outer.effects))
+        bent = products(self._outers, self._outers, of_outer)
+        information = positive(diagonal(bent, outer.levels, outer.effects))
         blocks, number = (
             np.linalg.inv(information.transpose(2, 0, 1) + precisions[-1]),
             np.arange(outer.levels),
         )
         inverse = sparse.bsr_matrix((blocks, number, np.arange(outer.levels + 1)))
-        return _Information(inner, cross, information, inverse)
+        return Information(inner, cross, information, inverse)
 
     def _set(
         self,
@@ -294,20 +267,20 @@ class Terms(Posterior):
         rates, alone = np.zeros(len(aux)), len(self.led) == 1
         for k in range(len(aux) if alone else 0):
             ends = [
-                self._expanded(beta, aux + sign * _STEP * np.eye(len(aux))[k], u)[1][0].sum()
+                self._expanded(beta, aux + sign * _STEP * np.eye(len(aux))[k], u)[1][0, 0].sum()
                 for sign in (1, -1)
             ]
             rates[k] = np.log(ends[0] / ends[1]) / (2.0 * _STEP)
-        outer, n = self.terms[-1], self.n_led
+        n = self.n_led
         of_prior = self._prior(beta)
         for k in range(self.n_coefficients, n):
             variance = 1.0 / max(of_prior[1][k], _WIDEST_OF_LOG**-2.0)
             self.centre[k], self.sd_of[k] = beta[k] + of_prior[0][k] * variance, np.sqrt(variance)
         its = self._information(curvatures, precisions)
         columns = {k: across[k] + slope[:, None] * rates for k, slope in by_row.items()}
-        inner = [(k, self._inners[k].T) for k in self.led]
-        falls = [sum(part @ columns[k] for k, part in inner), outer.design.T @ columns[outer.predictor]]
-        slopes = sum(part @ by_row[k] for k, part in inner), outer.design.T @ by_row[outer.predictor]
+        both = self._inners, self._outers
+        falls = [sum(part.T @ columns[k] for k, part in parts.items()) for parts in both]
+        slopes = [sum(part.T @ by_row[k] for k, part in parts.items()) for parts in both]
         b, cross = np.concatenate([beta, u]), its.cross.toarray()
         terms = [_follow(u[self.effects[-1]], its.information, precisions[-1], falls[1], cross)]
         if joint := self._joint_with_largest(its, cross, falls, slopes, b, precisions):
@@ -319,7 +292,7 @@ class Terms(Posterior):
                 place, term = self.effects[k], self.terms[k]
                 at, before = slice(n + place.start, n + place.stop), slice(0, n + place.start)
                 block = left[at, at]
-                remains = _positive(_diagonal(block, term.levels, term.effects) - precisions[k][:, :, None])
+                remains = positive(diagonal(block, term.levels, term.effects) - precisions[k][:, :, None])
                 terms.append(_follow(u[place], remains, precisions[k], falling[at], left[at, before]))
                 solved = np.linalg.solve(block, np.concatenate([left[at, before], falling[at]], axis=1))
                 left[before, before] -= left[before, at] @ solved[:, : at.start]
@@ -337,10 +310,10 @@ class Terms(Posterior):
 
     def _joint_with_largest(
         self,
-        its: "_Information",
+        its: Information,
         cross: np.ndarray,
         falls: list[np.ndarray],
-        slopes: tuple[np.ndarray, np.ndarray],
+        slopes: list[np.ndarray],
         b: np.ndarray,
         precisions: list[np.ndarray],
     ) -> joint_map.Followed | None:
@@ -399,25 +372,10 @@ class Terms(Posterior):
         return np.linalg.cholesky(both.T @ left @ both + 1e-10 * np.eye(size))
 
 
-def _diagonal(matrix: "np.ndarray | sparse.spmatrix", levels: int, q: int) -> np.ndarray:
-    """Blocks on the diagonal of a (J·q, J·q) matrix, sparse or dense, (q, q, J)."""
-    if levels == 1:
-        return sparse.csr_matrix(matrix).toarray()[..., None]
-    at = np.arange(levels) * q
-    parts = [[np.asarray(matrix[at + i, at + k]).ravel() for k in range(q)] for i in range(q)]
-    return np.array(parts)
-
-
 def _times(blocks: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Blocks (J, q, q) times values (J·q, m), level by level."""
     levels, q, _ = blocks.shape
     return (blocks @ values.reshape(levels, q, -1)).reshape(values.shape)
-
-
-def _positive(information: np.ndarray) -> np.ndarray:
-    """(q, q, J) without negative eigenvalues."""
-    values, vectors = np.linalg.eigh(information.transpose(2, 0, 1))
-    return np.einsum("jik,jk,jlk->ilj", vectors, values.clip(0.0), vectors)
 
 
 def _follow(

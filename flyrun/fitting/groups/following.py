@@ -222,7 +222,7 @@ class TermsPosterior(Terms):
     def _blocks(self, size: int) -> list[tuple[slice, dict[int, Any]]]:
         """All rows, so many at a time, each with its part of the designs."""
         if size not in self._cut:
-            used = {term.predictor for term in self.terms}
+            used = {k for term in self.terms for k in term.predictors}
             designs = {k: design for k, design in self.designs.items() if k in used}
             whole = size >= len(self.rows)
             self._cut[size] = [

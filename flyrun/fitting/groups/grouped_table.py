@@ -9,11 +9,11 @@ import numpy as np
 
 from flyrun.families.prior_densities import Lkj, Normal, Prior
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.groups import factors_of_table, scales, stored_effects, terms_table
+from flyrun.fitting.groups import caveats, factors_of_table, scales, stored_effects, terms_table
 from flyrun.fitting.groups.crossed import CrossedPosterior
 from flyrun.fitting.groups.curves import Curves
 from flyrun.fitting.groups.known_sd import KnownSd
-from flyrun.fitting.groups.terms_table import Factor, OfTerms, of_many_levels, of_single_rows, sd_of, sizes
+from flyrun.fitting.groups.terms_table import Factor, OfTerms, sd_of
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.smooths import Smooth
@@ -85,7 +85,7 @@ class OfTable(CrossedPosterior):
     def words(self) -> str:
         """The groups, how many they are and of how many rows."""
         crossed = "" if self.second is None else f", and {self.second}: {len(self.second_names):,} groups"
-        return sizes(self.bar, self.counts[0]) + crossed
+        return caveats.sizes(self.bar, self.counts[0]) + crossed
 
     def caveats(self) -> list[str]:
         """As `of_single_rows`."""
@@ -95,7 +95,7 @@ class OfTable(CrossedPosterior):
         factors = [(self.bar, np.add.reduceat(copies, self.starts))]
         if self.second is not None:
             factors.append((self.second, np.bincount(self.crossed, copies)))  # type: ignore[arg-type]
-        return of_single_rows(factors)
+        return caveats.of_single_rows(factors)
 
     def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[stored_effects.Effects, ...]:
         """Effects by the posterior's draws x (S, P), which are these among all of them, (S,)."""
@@ -173,7 +173,7 @@ class OfCategory(KnownSd, OfTable):
     @property
     def words(self) -> str:
         """As of OfTerms."""
-        return ", and ".join(sizes(bar, held) for bar, _, held, _ in self._factors)
+        return ", and ".join(caveats.sizes(bar, held) for bar, _, held, _ in self._factors)
 
     @property
     def categories(self) -> list[tuple[str, Column]]:
@@ -182,7 +182,9 @@ class OfCategory(KnownSd, OfTable):
 
     def caveats(self) -> list[str]:
         """As `of_many_levels`."""
-        return [line for bar, names, held, _ in self._factors for line in of_many_levels(bar, names, held)]
+        return [
+            line for bar, names, held, _ in self._factors for line in caveats.of_many_levels(bar, names, held)
+        ]
 
     def effects_of(self, x: np.ndarray, draws: np.ndarray, seed: int) -> tuple[stored_effects.Effects, ...]:
         """As of OfTable, of draws x (S, P), the references' 0."""
@@ -280,9 +282,10 @@ def of_factors(
     )
 
 
-def terms(bars: Sequence[Bar | Smooth], layout: Layout) -> list[str]:
-    """What people call the numbers of effects' distribution."""
-    names = list[str]()
+def terms(bars: Sequence[Bar | Smooth], layout: Layout) -> dict[str, list[str]]:
+    """What people call the numbers of effects' distribution: each by its name, and those of all classes by
+    one without a class."""
+    names, of_all = list[str](), dict[str, list[str]]()
     for bar in bars:
         if isinstance(bar, Smooth):
             sources = layout.parameters.get(bar.of, layout).sources
@@ -291,8 +294,13 @@ def terms(bars: Sequence[Bar | Smooth], layout: Layout) -> list[str]:
         elif bar.fixed:
             names.append(bar.term)
         else:
-            names += stored_effects.sd_names(bar)
-    return names
+            its, q = bar.with_classes(layout), len(bar.names)
+            each = stored_effects.sd_names(its)
+            names += each
+            if its.classes:
+                sds = enumerate(stored_effects.sd_names(bar)[:q])
+                of_all |= {name: each[k : len(its.names) : q] for k, name in sds}
+    return of_all | {name: [name] for name in names}
 
 
 def _priors(

@@ -28,15 +28,16 @@ _CLOSE = 1e-3
 class Block(NamedTuple):
     """Some levels' effects, standardised: v, (S, Q), of u = Tv, given all else in each of S draws.
 
-    rows: those that they are in; copies: (m,), how often each is there; along: (m, S, Q), by how much each
-    v moves a row's predictor; predictors: of the draws, the linear one (m, S).
+    rows: those that they are in; copies: (m,), how often each is there; along: (K, m, S, Q), by how much each
+    v moves a row's K linear predictors; predictors: of the draws, these, (K, m, S); others: further ones.
     """
 
     rows: Rows
     copies: np.ndarray
     along: np.ndarray
     v: np.ndarray
-    predictors: list[np.ndarray]
+    predictors: np.ndarray
+    others: list[np.ndarray]
 
 
 def predictors(posterior: Terms, which: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
@@ -53,21 +54,21 @@ def log_density(posterior: Terms, which: np.ndarray, x: np.ndarray) -> np.ndarra
     log_p = np.empty((len(which), len(x)))
     for k, i in enumerate(which):
         levels = [np.flatnonzero(term.code == term.code[i]) for term in posterior.terms]
-        moves = [term.predictor == 0 and term.levels > 1 and len(some) <= _MOST_ROWS
+        moves = [0 in term.predictors and term.levels > 1 and len(some) <= _MOST_ROWS
                  for term, some in zip(posterior.terms, levels, strict=True)]  # fmt: skip
         inside = [[int(term.code[i])] if so else [] for term, so in zip(posterior.terms, moves, strict=True)]
         rows = np.unique(np.concatenate([[i], *(some for some, so in zip(levels, moves, strict=True) if so)]))
         block = _block(posterior, rows.astype(np.intp), inside, x)
         place = int(np.searchsorted(rows, i))
         if not any(moves):  # given all effects
-            log_p[k] = (_log_density(posterior, block.rows, block.predictors)
-                        + _alike(posterior, block.rows, block.predictors[1:]))[0]  # fmt: skip
+            log_p[k] = (_log_density(posterior, block, block.predictors)
+                        + _alike(posterior, block.rows, block.others))[0]  # fmt: skip
             continue
         line = _direction(posterior, block, place)
         without = block.copies.copy()
         without[place] -= 1.0
         log_p[k] = _along(posterior, block, block.copies, line) - _along(posterior, block, without, line)
-        others = [each[place : place + 1] if each.ndim > 1 else each for each in block.predictors[1:]]
+        others = [each[place : place + 1] if each.ndim > 1 else each for each in block.others]
         log_p[k] += _alike(posterior, block.rows.take(np.array([place])), others)[0]
     return log_p
 
@@ -108,12 +109,13 @@ def _within(code: np.ndarray, rows: np.ndarray) -> list[int]:
 
 def _block(posterior: Terms, rows: np.ndarray, inside: Sequence[Sequence[int]], x: np.ndarray) -> Block:
     """Of rows (m,) and, of each term, levels."""
-    along, standard = [np.empty((len(rows), len(x), 0))], [np.empty((len(x), 0))]
+    n = posterior.linear
+    along, standard = [np.empty((n, len(rows), len(x), 0))], [np.empty((len(x), 0))]
     for term, levels, scale, place in zip(
         posterior.terms, inside, posterior.scales, posterior.effects, strict=True
     ):
         t = term.triangle(x[:, scale].T).t.transpose(2, 0, 1)  # (S, q, q)
-        moved = np.einsum("mi,sik->msk", term.columns[rows], t)
+        moved = np.einsum("kmi,siq->kmsq", np.stack([term.along(k, rows) for k in range(n)]), t)
         for level in levels:
             first = posterior.size + place.start + level * term.effects
             effects = x[:, first : first + term.effects, None]
@@ -121,26 +123,33 @@ def _block(posterior: Terms, rows: np.ndarray, inside: Sequence[Sequence[int]], 
             standard.append(np.linalg.solve(t, effects)[..., 0])
     taken = posterior.rows.take(rows)
     copies = np.broadcast_to(np.asarray(taken.weights, np.float64), len(rows)).copy()
-    both = np.concatenate(along, axis=2), np.concatenate(standard, axis=1)
-    return Block(taken, copies, *both, predictors(posterior, rows, x))
+    both = np.concatenate(along, axis=3), np.concatenate(standard, axis=1)
+    p = predictors(posterior, rows, x)
+    return Block(taken, copies, *both, np.stack(p[:n]), p[n:])
 
 
-def _derivatives(posterior: Terms, rows: Rows, p: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """By the linear predictor, of rows (m,): slopes (m, S) and minus second ones, not below 0."""
+def _derivatives(posterior: Terms, block: Block, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """By linear predictors eta, (K, m, S): slopes (K, m, S) and minus second ones, (K, K, m, S), not below 0
+    by one of them."""
+    rows, several, shape = block.rows, range(len(eta)), eta[0].shape
+    y, trials = as_column(rows.target), as_column(rows.trials)
     with np.errstate(all="ignore"):
-        slopes, bent = posterior.family.derivatives(as_column(rows.target), as_column(rows.trials), p)
-    shape = p[0].shape
-    return (
-        np.broadcast_to(np.nan_to_num(slopes[0]), shape),
-        np.broadcast_to(np.nan_to_num(bent[0][0], posinf=0.0), shape).clip(min=0.0),
-    )
+        slopes, bent = posterior.family.derivatives(y, trials, [*eta, *block.others])
+    first = [np.broadcast_to(np.nan_to_num(slopes[k]), shape) for k in several]
+    second = [
+        [np.broadcast_to(np.nan_to_num(bent[j][k], posinf=0.0), shape) for k in several] for j in several
+    ]
+    for k in several:
+        second[k][k] = second[k][k].clip(min=0.0)
+    return np.array(first), np.array(second)
 
 
-def _log_density(posterior: Terms, rows: Rows, p: list[np.ndarray]) -> np.ndarray:
-    """Of each row, (m, S), but for what is alike wherever the linear predictor is."""
+def _log_density(posterior: Terms, block: Block, eta: np.ndarray) -> np.ndarray:
+    """Of each row, (m, S), but for what is alike wherever the linear predictors are."""
+    y, trials = as_column(block.rows.target), as_column(block.rows.trials)
     with np.errstate(all="ignore"):
-        value = posterior.family.log_density(as_column(rows.target), as_column(rows.trials), p)
-    return np.broadcast_to(np.nan_to_num(value, nan=-1e300, neginf=-1e300), p[0].shape)
+        value = posterior.family.log_density(y, trials, [*eta, *block.others])
+    return np.broadcast_to(np.nan_to_num(value, nan=-1e300, neginf=-1e300), eta[0].shape)
 
 
 def _alike(posterior: Terms, rows: Rows, others: list[np.ndarray]) -> np.ndarray:
@@ -151,38 +160,39 @@ def _alike(posterior: Terms, rows: Rows, others: list[np.ndarray]) -> np.ndarray
 
 
 def _precision(block: Block, weight: np.ndarray) -> np.ndarray:
-    """Of v, (S, Q, Q), by rows' curvatures (m, S)."""
-    information = np.einsum("msi,ms,msk->sik", block.along, weight, block.along, optimize=True)
+    """Of v, (S, Q, Q), by rows' curvatures (K, K, m, S)."""
+    information = np.einsum("jmsi,jhms,hmsk->sik", block.along, weight, block.along, optimize=True)
     return np.eye(block.v.shape[1]) + information
 
 
 def _direction(posterior: Terms, block: Block, place: int) -> np.ndarray:
     """d (S, Q) of unit length, in sds given all else, along which a row moves effects v, and none of which
     depends on where on its line a draw is."""
-    mean = block.predictors[0].mean(axis=1, keepdims=True)
-    at = [np.broadcast_to(mean, block.predictors[0].shape), *block.predictors[1:]]
-    weight = block.copies[:, None] * _derivatives(posterior, block.rows, at)[1]
-    along = block.along[place]
+    eta = block.predictors
+    slopes, bent = _derivatives(posterior, block, np.broadcast_to(eta.mean(axis=2, keepdims=True), eta.shape))
+    # of several predictors, by which the row moves effects along as many lines, the way that the row pulls
+    pull = slopes[:, place] if len(eta) > 1 else np.ones((1, eta.shape[2]))
+    weight, along = block.copies[:, None] * bent, np.einsum("ksq,ks->sq", block.along[:, place], pull)
     line = np.linalg.solve(_precision(block, weight), along[..., None])[..., 0]
     return line / np.sqrt((along * line).sum(axis=1, keepdims=True)).clip(min=1e-150)
 
 
 def _along(posterior: Terms, block: Block, copies: np.ndarray, line: np.ndarray) -> np.ndarray:
     """log ∫ N(v + td)·∏ p(y_k | v + td) dt, (S,), but for a constant, with so many copies of each row."""
-    eta, *others = block.predictors
-    moves = np.einsum("msq,sq->ms", block.along, line)
+    moves = np.einsum("kmsq,sq->kms", block.along, line)
     inner, square = (block.v * line).sum(axis=1), (line * line).sum(axis=1)
     level = (block.v * block.v).sum(axis=1)
 
     def value(t: np.ndarray) -> np.ndarray:
-        rows = copies @ _log_density(posterior, block.rows, [eta + t * moves, *others])
+        rows = copies @ _log_density(posterior, block, block.predictors + t * moves)
         return rows - 0.5 * (level + 2.0 * t * inner + t * t * square)
 
     t = np.zeros(len(inner))
     for _ in range(_NEWTON):
-        slopes, bent = _derivatives(posterior, block.rows, [eta + t * moves, *others])
-        slope = copies @ (moves * slopes) - inner - t * square
-        curvature = (square + copies @ (moves * moves * bent)).clip(min=1e-300)
+        slopes, bent = _derivatives(posterior, block, block.predictors + t * moves)
+        slope = copies @ (moves * slopes).sum(axis=0) - inner - t * square
+        along = np.einsum("jms,jkms,kms->ms", moves, bent, moves)
+        curvature = (square + copies @ along).clip(min=1e-300)
         step = slope / curvature
         reach = _FAR / np.sqrt(curvature)
         t = t + step.clip(-reach, reach)
@@ -198,14 +208,13 @@ def _of_group(
 ) -> np.ndarray:
     """As `of_groups`, of one group."""
     block = _block(posterior, rows, inside, x)
-    eta, *others = block.predictors
     v = block.v
     for _ in range(_NEWTON):
-        at = [eta + np.einsum("msq,sq->ms", block.along, v - block.v), *others]
-        slopes, bent = _derivatives(posterior, block.rows, at)
+        at = block.predictors + np.einsum("kmsq,sq->kms", block.along, v - block.v)
+        slopes, bent = _derivatives(posterior, block, at)
         weight = block.copies[:, None] * bent
         precision = _precision(block, weight)
-        gradient = np.einsum("msq,ms->sq", block.along, block.copies[:, None] * slopes) - v
+        gradient = np.einsum("kmsq,kms->sq", block.along, block.copies[:, None] * slopes) - v
         step = np.linalg.solve(precision, gradient[..., None])[..., 0]
         size = np.sqrt((step * gradient).sum(axis=1, keepdims=True))
         if size.max() < _CLOSE:
@@ -213,6 +222,6 @@ def _of_group(
         v = v + step * np.minimum(1.0, _FAR / size.clip(min=1e-300))
     away = block.v - v
     normal = 0.5 * (np.linalg.slogdet(precision)[1] - np.einsum("si,sik,sk->s", away, precision, away))
-    value = block.copies @ _log_density(posterior, block.rows, block.predictors)
-    value = value + block.copies @ _alike(posterior, block.rows, others)
+    value = block.copies @ _log_density(posterior, block, block.predictors)
+    value = value + block.copies @ _alike(posterior, block.rows, block.others)
     return value - 0.5 * (block.v * block.v).sum(axis=1) - normal

@@ -38,8 +38,8 @@ COLUMNS = ("group", "level", "effect", "mean", "sd", "low", "high", "rows", "shr
 @dataclass(frozen=True)
 class Effects:
     """On the columns' own scales. draws: (S,) with which of the posterior's they go, chain after chain;
-    values: (G, S, q), of each level its intercept where slopes' columns are 0, and its slopes; rows: (G,)
-    that each had; triangle: (S, q, q), T of their distribution N(0, TT').
+    values: (G, S, q), of each level its intercept where slopes' columns are 0, and its slopes, for each class
+    that there is; rows: (G,) that each had; triangle: (S, q, q), T of their distribution N(0, TT').
     new: what is done with levels that the fit has not seen; seed: by which theirs are drawn.
     """
 
@@ -90,21 +90,25 @@ class Effects:
         )
 
     def added(self, rows: Rows) -> np.ndarray:
-        """What effects add to the predictor of rows, (S, n)."""
+        """What effects add to the predictor of rows, as `of`."""
         along = [rows.columns[name] for name in self.bar.slopes]
         return self.of(self.bar.levels(rows.texts).tolist(), along)
 
     def of(self, groups: Sequence[str], columns: Sequence[np.ndarray]) -> np.ndarray:
-        """What effects add to the predictor of rows of these groups, (S, n). columns: of slopes, (n,)."""
+        """What effects add to the predictor of rows of these groups, (S, n), or of K classes (S, n, K-1).
+
+        columns: of slopes, (n,).
+        """
         names = list(dict.fromkeys(groups))
         each = np.stack([self._one(name) for name in names])  # (g, S, q)
         place = {name: k for k, name in enumerate(names)}
         effects = each[[place[name] for name in groups]]
-        total = np.einsum("nsk,nk->sn", effects, self.columns(columns, len(effects)))
-        return np.ascontiguousarray(total)
+        effects = effects.reshape(*effects.shape[:2], len(self.bar.classes) or 1, -1)
+        total = np.einsum("nsck,nk->snc", effects, self.columns(columns, len(effects)))
+        return np.ascontiguousarray(total if self.bar.classes else total[..., 0])
 
     def columns(self, slopes: Sequence[np.ndarray], n: int) -> np.ndarray:
-        """What effects multiply, (n, q), by the columns of slopes, (n,) each."""
+        """What a class's effects multiply, (n, q), by the columns of slopes, (n,) each."""
         return np.stack([*([np.ones(n)] if self.bar.intercept else []), *slopes], axis=-1)
 
     @cached_property
@@ -144,12 +148,11 @@ class Effects:
             return table
         import pandas as pd  # late
 
-        at = np.array([1.0, *(column.mean for column in columns)])
-        values = np.einsum("gsq,q->gs", self.values.astype(np.float64), at)[..., None]
-        sd = np.linalg.norm(np.einsum("i,sik->sk", at, self.triangle), axis=1)[:, None, None]
-        intercepts = Bar(self.bar.columns, of=self.bar.of)
-        at_means = replace(self, bar=intercepts, values=values, triangle=sd)._rows_of_levels()
-        both = pd.concat([table, at_means.assign(effect=f"{self.names[0]} where {where}")])
+        at = means_of(self.bar, columns)
+        intercepts = replace(self.bar, slopes=())
+        there = {"values": self.values.astype(np.float64) @ at.T, "triangle": at @ self.triangle}
+        at_means = replace(self, bar=intercepts, **there)._rows_of_levels()
+        both = pd.concat([table, at_means.assign(effect=at_means["effect"] + f" where {where}")])
         return both.assign(place=both["level"].map(self._places)).sort_values("place", kind="stable")[
             list(COLUMNS)
         ]
@@ -169,10 +172,10 @@ class Effects:
         drawn: by effect what its figure has, as `_ends`. columns: as of `rows_of_levels`.
         """
         table = whole = self.rows_of_levels(columns)
-        names = list(dict.fromkeys(table["effect"]))
-        if uncentred(self.bar, columns):
-            names.insert(1, names.pop())
-        first = table[table["effect"] == names[1 if uncentred(self.bar, columns) else 0]]
+        there, where = set(table["effect"]), uncentred(self.bar, columns)
+        both = ((name, f"{name} where {where}") for name in self.names)
+        names = [name for pair in both for name in pair if name in there]
+        first = table[table["effect"] == names[1 if where else 0]]
         order = first.sort_values("mean", kind="stable")["level"].tolist()
         ends = [*order[: _SHOWN // 2], *order[len(order) - _SHOWN // 2 :]]
         kept = order if len(order) <= _SHOWN else ends
@@ -247,12 +250,11 @@ def stratified(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def sd_names(bar: Bar) -> list[str]:
     """Of what the posterior holds of effects' distribution: sds, and correlations row by row."""
-    of = ["", *bar.slopes] if bar.intercept else bar.slopes
-    of = [] if bar.fixed else of
-    names = [f"sd({name} by {bar.group})" if name else f"sd({bar.group})" for name in of]
-    pairs = [[other, name] for k, name in enumerate(of) for other in of[:k]] if bar.correlated else []
-    names += [f"cor({', '.join(filter(None, pair))} by {bar.group})" for pair in pairs]
-    return [bar.named(name) for name in names]
+    of = [] if bar.fixed else bar.effects
+    by = [bar.named(f"sd({name} by {bar.group})" if name else f"sd({bar.group})", its) for name, its in of]
+    labels = [f"{name}[{its}]" if name and its else name or its for name, its in of]
+    pairs = [[other, name] for k, name in enumerate(labels) for other in labels[:k]] if bar.correlated else []
+    return by + [bar.named(f"cor({', '.join(filter(None, pair))} by {bar.group})") for pair in pairs]
 
 
 def numbers(bar: Bar, t: np.ndarray, columns: Sequence[Column]) -> dict[str, np.ndarray]:
@@ -267,10 +269,18 @@ def numbers(bar: Bar, t: np.ndarray, columns: Sequence[Column]) -> dict[str, np.
         rows, others = np.tril_indices(len(sds), -1)
         values += [*(covariance[rows, others] / np.maximum(sds[rows] * sds[others], 1e-300))]
     if where := uncentred(bar, columns):
-        at = np.einsum("i,sik->sk", [1.0, *(column.mean for column in columns)], t)
-        names.insert(1, bar.named(f"sd({bar.group} where {where})"))
-        values.insert(1, np.sqrt((at * at).sum(axis=1)))
+        at = np.linalg.norm(means_of(bar, columns) @ t, axis=2).T
+        for k in reversed(range(len(at))):
+            place, its = 1 + k * (1 + len(columns)), bar.classes[k] if bar.classes else ""
+            names.insert(place, bar.named(f"sd({bar.group} where {where})", its))
+            values.insert(place, at[k])
     return dict(zip(names, values, strict=True))
+
+
+def means_of(bar: Bar, columns: Sequence[Column]) -> np.ndarray:
+    """What takes effects to intercepts at the means of columns, (K, q) of K classes, else (1, q)."""
+    means = [[1.0, *(column.mean for column in columns)]]
+    return np.kron(np.eye(len(bar.classes) or 1), means)
 
 
 def uncentred(bar: Bar, columns: Sequence[Column]) -> str:
@@ -315,11 +325,12 @@ def read(
     """Of a fit's open file of draws, whose settings name its groups: each factor, in the formula's order."""
     effects = list[Effects | stored_curves.Drawn]()
     posterior = file["posterior"]
-    for place, bar in enumerate(bars.read(settings.get("groups", ()))):
+    for place, term in enumerate(bars.read(settings.get("groups", ()))):
         group = file[stored_as(place)]
-        if isinstance(bar, Smooth):
-            effects.append(stored_curves.read(group, bar, layout))
+        if isinstance(term, Smooth):
+            effects.append(stored_curves.read(group, term, layout))
             continue
+        bar = term.with_classes(layout)
         draws = group["draw"][...]
         numbers = {name: posterior[name][...].ravel()[draws] for name in sd_names(bar)}
         levels = tuple(level.decode() for level in group["level"][...])

@@ -1,7 +1,7 @@
 """A term of a formula: effects of the levels of a group, or of a curve's directions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from flyrun.fitting.groups import level_map
 class Term:
     """Effects of the levels of a group. code: (N,) each row's level; columns: (N, q), what effects multiply;
     levels: J; correlated: whether they are; sds: priors of their sds; eta: of the correlations' LKJ.
-    predictor: the place of what they add to among the family's predictors.
+    predictor: the place of what they add to among the family's predictors; into: (K, q), by how much each
+    adds to each of all K linear ones, if that is no single one.
     sd: of all effects, where it is known and none is learnt.
     shares: (m, q), of each of m sds in the effects' precisions, as of `level_map.diagonal`, if these are not
     a sd each.
@@ -30,6 +31,7 @@ class Term:
     shares: np.ndarray | None = None
     predictor: int = 0
     sd: float | None = None
+    into: np.ndarray | None = None
 
     @property
     def effects(self) -> int:
@@ -47,12 +49,23 @@ class Term:
         """Of all its effects, level by level."""
         return self.levels * self.effects
 
-    @cached_property
-    def design(self) -> Any:
-        """(N, J·q), sparse: the predictor's part of effects, level by level."""
+    @property
+    def predictors(self) -> Sequence[int]:
+        """The places of all that effects add to."""
+        return (self.predictor,) if self.into is None else range(len(self.into))
+
+    def along(self, k: int, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
+        """(m, q): by how much effects of a row's level move its k-th predictor, of these rows."""
+        return self.columns[rows] * (float(k == self.predictor) if self.into is None else self.into[k])
+
+    def design(self, k: int) -> Any:
+        """(N, J·q), sparse: what effects add to the k-th predictor, level by level."""
         n, q = self.columns.shape
+        if k not in self.predictors:
+            return sparse.csr_matrix((n, self.size))
         indices = (self.code[:, None] * q + np.arange(q)).ravel()
-        return sparse.csr_matrix((self.columns.ravel(), indices, q * np.arange(n + 1)), shape=(n, self.size))
+        values = self.along(k).ravel()
+        return sparse.csr_matrix((values, indices, q * np.arange(n + 1)), shape=(n, self.size))
 
     def triangle(self, h: np.ndarray) -> level_map.Triangle:
         """T of h (n, C)."""

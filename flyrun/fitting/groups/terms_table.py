@@ -8,23 +8,19 @@ import numpy as np
 
 from flyrun.families.prior_densities import Lkj, Normal
 from flyrun.fitting.bars import Bar
-from flyrun.fitting.groups import level_map, scales, stored_effects
+from flyrun.fitting.groups import caveats, level_map, scales, stored_effects
 from flyrun.fitting.groups.curves import Curves
 from flyrun.fitting.groups.following import TermsPosterior
 from flyrun.fitting.groups.stored_curves import Drawn
 from flyrun.fitting.groups.term import Term
 from flyrun.fitting.priors import Typed
 from flyrun.fitting.rows_posterior import Posterior
+from flyrun.fitting.smooths import Smooth
 from flyrun.fitting.table_rows import Rows
 from flyrun.ground.errors import ConfigError
-from flyrun.ground.schema import listing
-from flyrun.ground.schema import quoted as command_line
-from flyrun.tables.columns import MOST_LEVELS
 from flyrun.tables.layout import Column, Layout
-from flyrun.tables.quoting import quoted
 
 _MOST_INNER = 3_000  # effects of all terms but the largest, whose information is a dense matrix
-_FEW, _NAMED = 5, 8  # rows of a level that is called rare; levels that are named
 _MOST_EFFECTS = 500_000  # draws of all are kept: 2 GB of so many
 
 
@@ -33,7 +29,8 @@ class Factor(NamedTuple):
     (J,) rows of each group, which are fewer where a row stands for many.
 
     places: of the columns among its formula's features; predictor: the place of what that explains among the
-    family's predictors; usual: priors of sds where none is typed.
+    family's predictors; usual: priors of sds where none is typed; into: (K-1, K-1), by how much the log odds
+    of each of K classes against the first move predictors, if these are of classes.
     """
 
     bar: Bar
@@ -44,20 +41,24 @@ class Factor(NamedTuple):
     places: tuple[int, ...]
     predictor: int = 0
     usual: scales.Priors = scales.USUAL
+    into: np.ndarray | None = None
 
     @property
     def centred(self) -> bool:
         """Whether slopes' columns are taken from their means: under a correlation that changes no model."""
         return self.bar.intercept and self.bar.correlated and bool(self.columns)
 
+    @property
+    def units(self) -> list[float]:
+        """Of a class's effects: of an intercept 1, of slopes the sds of their columns."""
+        return [*([1.0] if self.bar.intercept else []), *(column.sd for column in self.columns)]
+
     def own(self, target_sd: float) -> np.ndarray:
         """What takes sampled effects to those per unit of columns, intercepts where these are 0, (q, q)."""
-        target_sd = self.unit(target_sd)
-        sds = [*([1.0] if self.bar.intercept else []), *(column.sd for column in self.columns)]
-        change = np.diag(1.0 / np.array(sds))
+        change = np.diag(1.0 / np.array(self.units))
         if self.centred:
             change[0, 1:] = [-column.mean / column.sd for column in self.columns]
-        return target_sd * change
+        return np.kron(np.eye(len(self.bar.classes) or 1), self.unit(target_sd) * change)
 
     def unit(self, target_sd: float) -> float:
         """What sampled intercepts are in units of: the target's formula is of numbers that are divided."""
@@ -79,7 +80,7 @@ class Factor(NamedTuple):
     @property
     def words(self) -> str:
         """How many groups there are and of how many rows."""
-        return sizes(self.bar, self.held)
+        return caveats.sizes(self.bar, self.held)
 
     def terms(self, rows: Rows, layout: Layout, typed: Mapping[str, Typed]) -> list[Term]:
         """Its term. Raises ConfigError for priors that disagree."""
@@ -110,10 +111,12 @@ class Factor(NamedTuple):
         (term,), bar, target_sd = terms, self.bar, self.unit(target_sd)
         if term.sd is not None:
             return [{"term": bar.term, "prior": str(Normal(0.0, term.sd * target_sd))}]
-        units = [*([1.0] if bar.intercept else []), *(column.sd for column in self.columns)]
+
         where = f" where {stored_effects.at_means(self.columns)}" if self.centred else ""
+        units = self.units * (len(bar.classes) or 1)
         priors = [str(prior.scaled(target_sd / unit)) for prior, unit in zip(term.sds, units, strict=True)]
-        priors[0] += where if bar.intercept else ""
+        effects = zip(priors, bar.effects, strict=True)
+        priors = [prior if column else prior + where for prior, (column, _) in effects]
         names = stored_effects.sd_names(bar)
         priors += [f"{Lkj(term.eta)}{where}"] * (len(names) - len(priors))
         return [{"term": name, "prior": prior} for name, prior in zip(names, priors, strict=True)]
@@ -186,7 +189,7 @@ class OfTerms(TermsPosterior):
     def caveats(self) -> list[str]:
         """As `of_single_rows`, and `of_many_levels`."""
         fixed = [line for each, _ in self.grouped if each.bar.fixed
-                 for line in of_many_levels(each.bar, each.names, each.held)]  # fmt: skip
+                 for line in caveats.of_many_levels(each.bar, each.names, each.held)]  # fmt: skip
         intercepts = (
             (each, self.terms[place].columns[:, 0])
             for each, place in self.grouped
@@ -195,7 +198,7 @@ class OfTerms(TermsPosterior):
         counts = [
             (each.bar, np.bincount(each.code, self.rows.weights * ones**2)) for each, ones in intercepts
         ]
-        return [*fixed, *(of_single_rows(counts) if self.family.by_sums else [])]
+        return [*fixed, *(caveats.of_single_rows(counts) if self.family.by_sums else [])]
 
     def effects_of(
         self, x: np.ndarray, effects: np.ndarray, draws: np.ndarray
@@ -231,48 +234,6 @@ class OfTerms(TermsPosterior):
         return u
 
 
-def sizes(bar: Bar, rows: np.ndarray) -> str:
-    """How many groups there are and of how many rows, (G,)."""
-    least, most = int(rows.min()), int(rows.max())
-    each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    what = "levels" if bar.fixed else "groups"
-    return f"{bar}: {len(rows):,} {what} of {each} row{'s' * (most > 1)}"
-
-
-def of_single_rows(factors: Sequence[tuple[Bar, np.ndarray]]) -> list[str]:
-    """A line for a factor whose groups have a row each, where the noise is normal as its effects are."""
-    return [
-        f"{bar}: each of the {len(rows):,} groups has one row, so that only the priors tell sigma from "
-        f"sd({bar.group}): rows show the sum of their squares; leave {bar} out, or take a column with "
-        "more rows a group"
-        for bar, rows in factors
-        if rows.max() <= 1
-    ]
-
-
-def of_many_levels(bar: Bar, names: Sequence[str], held: np.ndarray) -> list[str]:
-    """What to know of a category with a coefficient a level, of so many rows, (J,)."""
-    reference = names[0]
-    lines = [
-        f"{bar.term}: {len(names) - 1:,} levels have a coefficient each against {reference}; is "
-        f"{Bar(bar.columns, of=bar.of)} meant? it learns from the data how much levels differ"
-    ]
-    if rare := [name for name, rows in zip(names, held, strict=True) if rows < _FEW]:
-        shown = listing(rare[:_NAMED]) if len(rare) <= _NAMED else f"{', '.join(rare[:_NAMED])}, …"
-        has, them = ("has", "it") if len(rare) == 1 else ("have", "them")
-        lines.append(
-            f"{bar.term}: {len(rare):,} of {len(names):,} levels {has} fewer than {_FEW} rows, so that the "
-            f"prior tells much of {them}: {shown}"
-        )
-    if held[0] < _FEW:
-        most = names[int(held.argmax())]
-        lines.append(
-            f"{bar.term}: the reference {reference} is such a level, and all differences from it are as "
-            f"uncertain; --reference {command_line(f'{bar.group}={most}')} takes the largest"
-        )
-    return lines
-
-
 def posterior_of(
     posterior: Posterior,
     rows: Rows,
@@ -284,10 +245,8 @@ def posterior_of(
 
     Raises ConfigError for what is not fitted.
     """
-    if posterior.family.contrasts is not None:  # effects would be on contrasts' scale, which nobody reads
-        what = "smooths" if isinstance(factors[0], Curves) else "groups"
-        remedy = _as_columns(factors[0]) if posterior.linear > 1 else "leave --model out"
-        raise ConfigError(f"{factors[0].bar}: {posterior.family.name} is not fitted with {what}; {remedy}")
+    if posterior.family.contrasts is not None:
+        refuse_of_classes(factors)
     of_factors = [factor.terms(rows, layout, typed) for factor in factors]
     built = [term for terms in of_factors for term in terms]
     order = sorted(range(len(built)), key=lambda k: built[k].size)
@@ -314,13 +273,16 @@ def posterior_of(
     )
 
 
-def _as_columns(factor: Factor | Curves) -> str:
-    """What to write in a factor's place where groups are not fitted."""
-    if isinstance(factor, Curves):
-        return f"write {factor.bar.instead} in its place"
-    if len(factor.names) > MOST_LEVELS or len(factor.bar.columns) > 1:
-        return f"leave {factor.bar} out"
-    return f"write C({quoted(factor.bar.group)}), a coefficient a level, in its place"
+def refuse_of_classes(factors: Sequence[Factor | Curves]) -> None:
+    """Raise ConfigError for terms that are not fitted to classes: smooths, and categories of many levels."""
+    for bar in (factor.bar for factor in factors):
+        if isinstance(bar, Smooth):
+            raise ConfigError(f"{bar}: softmax is not fitted with smooths; write {bar.instead} in its place")
+        if bar.fixed:
+            raise ConfigError(
+                f"{bar}: softmax is not fitted with a category of so many levels; make groups of them, "
+                f"{Bar(bar.columns)}"
+            )
 
 
 def refuse_lone(factors: Sequence[Factor]) -> None:
@@ -380,9 +342,9 @@ def _term(factor: Factor, rows: Rows, layout: Layout, typed: Mapping[str, Typed]
         values = np.asarray(factor.features(rows)[:, place], np.float64)
         columns.append(values if factor.centred else values + ones * (column.mean / column.sd))
     names, unit = stored_effects.sd_names(bar), 1.0 / factor.unit(layout.target.sd)
-    units = [*([unit] if bar.intercept else []), *(column.sd * unit for column in factor.columns)]
+    units = factor.units * (len(bar.classes) or 1)
     sds = tuple(
-        typed[name].prior.scaled(each) if name in typed else factor.usual.sd
+        typed[name].prior.scaled(each * unit) if name in typed else factor.usual.sd
         for name, each in zip(names, units, strict=False)
     )
     of_correlations = {
@@ -394,7 +356,9 @@ def _term(factor: Factor, rows: Rows, layout: Layout, typed: Mapping[str, Typed]
             "typed; keep one"
         )
     eta = next((prior.eta for prior in of_correlations.values() if isinstance(prior, Lkj)), 1.0)
-    correlated = bar.correlated and len(columns) > 1
-    columns_of = np.stack(columns, axis=-1)
+    correlated = bar.correlated and len(sds) > 1
+    columns_of, into = np.stack(columns, axis=-1), factor.into
+    if into is not None:
+        columns_of, into = np.tile(columns_of, len(into)), np.repeat(into, len(columns), axis=1)
     its = factor.code, columns_of, len(factor.names), correlated, sds, eta
-    return Term(*its, predictor=factor.predictor)
+    return Term(*its, predictor=factor.predictor, into=into)
