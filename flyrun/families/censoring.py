@@ -51,7 +51,7 @@ def columns(
         ends[k] = np.where(
             family.domain.holds(np.where(np.isfinite(ends[k]), ends[k], 1.0)), ends[k], -np.inf
         )
-    return np.stack([np.where(kinds == SEEN, SEEN, BEYOND), *ends], axis=1)
+    return np.stack([np.where(kinds == SEEN, SEEN, BEYOND), *ends]).T
 
 
 def censored(family: Family) -> Family:
@@ -60,6 +60,8 @@ def censored(family: Family) -> Family:
     assert family.alone_derivatives is None
 
     def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
+        if (events := _events(family, np.asarray(trials))) is not None:
+            return family.log_density(y, events, p)
         each = _Rows(y, trials, p)
         value = np.zeros(each.shape)
         for where, at, q in each.seen():
@@ -72,6 +74,8 @@ def censored(family: Family) -> Family:
         return value
 
     def second_order(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> tuple[Numbers, Derivatives]:
+        if (events := _events(family, np.asarray(trials))) is not None:
+            return family.to_second_order(y, events, p)
         each, k = _Rows(y, trials, p), len(p)
         value, slopes, upper = np.zeros(each.shape), np.zeros((k, *each.shape)), np.zeros((k, k, *each.shape))
 
@@ -106,7 +110,8 @@ def censored(family: Family) -> Family:
         both = np.isfinite(trials[:, 1:3]).all(axis=1) & (trials[:, 0] != SEEN)
         y = np.where(both, trials[:, 1:3].sum(axis=1) / 2.0, y)
         y = np.where(family.domain.holds(y), y, trials[:, 2])  # below an end that is all there is
-        return family.start(np.rint(y) if family.domain.whole else y, np.ones(len(y)), offset, weights)
+        seen = 1.0 * (trials[:, 0] == SEEN) if family.events else np.ones(len(y))
+        return family.start(np.rint(y) if family.domain.whole else y, seen, offset, weights)
 
     return replace(
         family,
@@ -119,6 +124,18 @@ def censored(family: Family) -> Family:
         one_mode=False,
         cumulant="",
     )
+
+
+def _events(family: Family, trials: np.ndarray) -> np.ndarray | None:
+    """1 of rows that were seen, 0 of those beyond, (...), of `columns` (..., 5), where all are of these.
+
+    None where a row is not, or is truncated, or the family does not take them so.
+    """
+    if not family.events:
+        return None
+    kinds, low, high, first, last = np.moveaxis(trials, -1, 0)
+    other = np.isinf(low) | np.isfinite(first) | np.isfinite(last)
+    return None if (other | ((kinds != SEEN) & np.isfinite(high))).any() else 1.0 * (kinds == SEEN)
 
 
 def _log_between(

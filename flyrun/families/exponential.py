@@ -9,31 +9,21 @@ from flyrun.families.family import Derivatives, Family
 from flyrun.ground.numerics.special import Numbers
 
 
-def log_survival(y: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """log P(a time is beyond y)."""
-    return -y * np.exp(-p[0])
-
-
-def log_survival_derivatives(y: Numbers, p: Sequence[Numbers]) -> Derivatives:
-    """Of that, by η."""
-    hazard = y * np.exp(-p[0])
-    return (hazard,), ((hazard,),)
-
-
 def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """Of times y > 0."""
-    return -p[0] + log_survival(y, p)
+    """Of times y > 0; of trials 0 log P(a time is beyond y)."""
+    return -trials * p[0] - y * np.exp(-p[0])
 
 
 def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By η."""
     hazard = y * np.exp(-p[0])
-    return (hazard - 1.0,), ((hazard,),)
+    return (hazard - trials,), ((hazard,),)
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The log of the mean, by e^offset, (1,)."""
-    return np.array([np.log((weights @ y) / (weights @ np.exp(offset)))])
+    seen = max(np.average(trials + 0.0 * y, weights=weights), 1e-10)
+    return np.array([np.log((weights @ y) / (weights @ np.exp(offset)) / seen)])
 
 
 def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
@@ -51,7 +41,8 @@ FAMILY = Family(
     derivatives,
     start,
     draw,
-    log_survival=log_survival,
-    log_survival_derivatives=log_survival_derivatives,
+    log_survival=lambda y, p: log_density(y, 0.0, p),
+    log_survival_derivatives=lambda y, p: derivatives(y, 0.0, p),
+    events=True,
     grouped=True,
 )

@@ -103,6 +103,7 @@ class Family:
     mean(trials, p): the expected target; None: the inverse of the link, a trial.
     log_survival(y, p), log_survival_derivatives(y, p): of P(a target is beyond y), precise also where that is
     near 1; None: its targets are neither censored nor truncated.
+    events: whether log_density where trials are 0 is log_survival; they are 1 of a target that was seen.
     intercept: whether rows have the column of ones; cutpoints stand in for it.
     of_cutpoints: the prior of all auxiliary numbers together, where some are typed; None: each has its own.
     one_mode: whether log_density and alone are concave, so that the posterior has one mode.
@@ -137,6 +138,7 @@ class Family:
     mean: Callable[[Numbers, Sequence[Numbers]], Numbers] | None = None
     log_survival: Callable[[Numbers, Sequence[Numbers]], Numbers] | None = None
     log_survival_derivatives: Callable[[Numbers, Sequence[Numbers]], Derivatives] | None = None
+    events: bool = False
     constant: Callable[[np.ndarray, Numbers], np.ndarray | float] = lambda y, trials: 0.0
     linear: Callable[[int], int] = lambda levels: 1
     contrasts: Callable[[int], np.ndarray] | None = None

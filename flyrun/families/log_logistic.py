@@ -13,35 +13,23 @@ from flyrun.families.prior_densities import LogNormal
 from flyrun.ground.numerics.special import Numbers, sigmoid, softplus
 
 
-def log_survival(y: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """log P(a time is beyond y)."""
-    return -softplus(np.exp(p[1]) * (np.log(y) - p[0]))
-
-
-def log_survival_derivatives(y: Numbers, p: Sequence[Numbers]) -> Derivatives:
-    """Of that, by η and log k."""
-    shape = np.exp(p[1])
-    v = shape * (np.log(y) - p[0])
-    gone = sigmoid(v)
-    spread = gone * sigmoid(-v)
-    mixed, curvature = -shape * (gone + v * spread), v * (gone + v * spread)
-    return (shape * gone, -v * gone), ((shape * shape * spread, mixed), (mixed, curvature))
-
-
 def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """Of times y > 0."""
+    """Of times y > 0; of trials 0 log P(a time is beyond y)."""
     v = np.exp(p[1]) * (np.log(y) - p[0])
-    return p[1] + v - 2.0 * softplus(v)
+    return trials * (p[1] + v) - (1.0 + trials) * softplus(v)
 
 
 def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
     """By η and log k."""
     shape = np.exp(p[1])
     v = shape * (np.log(y) - p[0])
-    (by_scale, by_shape), ((curvature, mixed), (_, of_shape)) = log_survival_derivatives(y, p)
-    both = shape + 2.0 * mixed
-    slopes = 2.0 * by_scale - shape, 2.0 * by_shape + 1.0 + v
-    return slopes, ((2.0 * curvature, both), (both, 2.0 * of_shape - v))
+    gone = (1.0 + trials) * sigmoid(v)
+    spread, left = gone * sigmoid(-v), gone - trials
+    bent = left + v * spread
+    return (shape * left, trials - v * left), (
+        (shape * shape * spread, -shape * bent),
+        (-shape * bent, v * bent),
+    )
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -76,10 +64,11 @@ FAMILY = Family(
     draw,
     auxiliary=lambda levels, sd: (Auxiliary("shape", LogNormal(0.0, 1.5)),),
     mean=mean,
-    log_survival=log_survival,
-    log_survival_derivatives=log_survival_derivatives,
+    log_survival=lambda y, p: log_density(y, 0.0, p),
+    log_survival_derivatives=lambda y, p: derivatives(y, 0.0, p),
+    events=True,
     one_mode=False,
     of_logs=True,
     grouped=True,
-    constant=lambda y, trials: -np.log(y),
+    constant=lambda y, trials: -trials * np.log(y),
 )

@@ -14,41 +14,37 @@ from flyrun.families.prior_densities import LogNormal
 from flyrun.ground.numerics.special import Numbers
 
 
-def log_survival(y: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """log P(a time is beyond y)."""
-    return -np.exp(np.exp(p[1]) * (np.log(y) - p[0]))
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
+    """Of times y > 0; of trials 0 log P(a time is beyond y)."""
+    v = np.exp(p[1]) * (np.log(y) - p[0])
+    return trials * (p[1] + v) - np.exp(v)
 
 
-def log_survival_derivatives(y: Numbers, p: Sequence[Numbers]) -> Derivatives:
-    """Of that, by η and log k."""
+def second_order(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> tuple[Numbers, Derivatives]:
+    """And by η and log k."""
     shape = np.exp(p[1])
     v = shape * (np.log(y) - p[0])
     hazard = np.exp(v)
-    mixed, curvature = -shape * hazard * (1.0 + v), v * hazard * (1.0 + v)
-    return (shape * hazard, -v * hazard), ((shape * shape * hazard, mixed), (mixed, curvature))
-
-
-def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """Of times y > 0."""
-    v = np.exp(p[1]) * (np.log(y) - p[0])
-    return p[1] + v - np.exp(v)
+    left = hazard - trials
+    bent = left + v * hazard
+    value, mixed = trials * (p[1] + v) - hazard, -shape * bent
+    return value, ((shape * left, trials - v * left), ((shape * shape * hazard, mixed), (mixed, v * bent)))
 
 
 def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
-    """By η and log k."""
-    shape = np.exp(p[1])
-    v = shape * (np.log(y) - p[0])
-    (by_scale, by_shape), ((curvature, mixed), (_, of_shape)) = log_survival_derivatives(y, p)
-    slopes = by_scale - shape, by_shape + 1.0 + v
-    return slopes, ((curvature, mixed + shape), (mixed + shape, of_shape - v))
+    """Of that alone."""
+    return second_order(y, trials, p)[1]
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """By the mean and the sd of log y, those of a Gumbel variable, (2,)."""
+    """The shape by the sd of log y, a Gumbel variable's, and the scale that is likeliest with it, (2,)."""
     left = np.log(y) - offset
     mean = np.average(left, weights=weights)
     shape = 1.28 / max(np.sqrt(np.average((left - mean) ** 2, weights=weights)), 1e-10)
-    return np.array([mean + 0.577 / shape, np.log(shape)])
+    largest = left.max()
+    hazard = np.average(np.exp(shape * (left - largest)), weights=weights)
+    seen = max(np.average(trials + 0.0 * y, weights=weights), 1e-10)
+    return np.array([largest + np.log(hazard / seen) / shape, np.log(shape)])
 
 
 def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
@@ -74,9 +70,11 @@ FAMILY = Family(
     draw,
     auxiliary=lambda levels, sd: (Auxiliary("shape", LogNormal(0.0, 1.5)),),
     mean=mean,
-    log_survival=log_survival,
-    log_survival_derivatives=log_survival_derivatives,
+    second_order=second_order,
+    log_survival=lambda y, p: log_density(y, 0.0, p),
+    log_survival_derivatives=lambda y, p: derivatives(y, 0.0, p),
+    events=True,
     one_mode=False,
     grouped=True,
-    constant=lambda y, trials: -np.log(y),
+    constant=lambda y, trials: -trials * np.log(y),
 )

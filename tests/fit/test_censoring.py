@@ -1,6 +1,7 @@
 """Targets that are not seen whole: densities beside SciPy's, truth by quadrature, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -59,6 +60,23 @@ def test_a_density_is_of_what_was_seen(name):
     columns = [one[:, None] + np.zeros(3) for one in p]
     many = own.log_density(y[:, None], trials[:, None], columns)
     np.testing.assert_allclose(many, np.repeat(own.log_density(y, trials, p)[:, None], 3, axis=1))
+
+
+@pytest.mark.parametrize("name", [name for name in SURVIVAL if family(name).events])
+def test_events_that_come_later_are_worked_out_with_those_seen(name):
+    """As with each kind for itself; one that is between two times has both ends, not the first alone."""
+    own, p = family(name), [ETA, *map(np.array, CASES[name][1])]
+    y, kinds = np.array([0.3, 2.0, 0.7, 4.0]), np.array([SEEN, BEYOND, BEYOND, SEEN])
+    quick, each = censoring.censored(own), censoring.censored(replace(own, events=False))
+    for high, alike in ((y, True), (np.array([0.3, 2.0, 0.9, 4.0]), False)):
+        trials = censoring.columns(own, y, np.where(high > y, BETWEEN, kinds), high=high)
+        assert (censoring._events(own, trials) is not None) == alike
+        (value, of_value), (truth, of_truth) = (one.to_second_order(y, trials, p) for one in (quick, each))
+        np.testing.assert_allclose(value, truth, rtol=1e-12)
+        np.testing.assert_allclose(quick.log_density(y, trials, p), truth, rtol=1e-12)
+        for got, expected in zip(of_value, of_truth, strict=True):
+            np.testing.assert_allclose(np.array(got), np.array(expected), rtol=1e-11, atol=1e-13)
+    assert own.log_density(y, 0.0, p)[2] > truth[2] + 0.1  # what the row would have as one of the first kind
 
 
 @pytest.mark.parametrize("name", SURVIVAL)

@@ -118,35 +118,35 @@ def _log_wright(z, alpha):
     return level + math.log(total * step)
 
 
-def _wright_moments(z, alpha, slope):
+def _wright_derivatives(z, alpha):
     if not z > -math.inf:
-        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     top, first, step, number = _wright_terms(z, alpha)
     level = _largest_term(top, z, alpha)
-    middle = top * (slope + alpha * special.digamma(top * alpha))
-    total, by_j, by_q, of_j, both, of_q, of_psi = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    middle = top * alpha * special.digamma(top * alpha)
+    total, by_z, by_a, zz, za, aa, more = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(number):
         j = first + k * step
         at = j * alpha
         weight = math.exp(j * z - math.lgamma(j + 1.0) - math.lgamma(at) - level)
-        away, q = j - top, j * (slope + alpha * special.digamma(at)) - middle
+        away, slope = j - top, middle - at * special.digamma(at)
         total += weight
-        by_j += weight * away
-        by_q += weight * q
-        of_j += weight * away * away
-        both += weight * away * q
-        of_q += weight * q * q
-        of_psi += weight * j * j * special.trigamma(at)
-    by_j, by_q = by_j / total, by_q / total
-    spread = of_j / total - by_j * by_j, both / total - by_j * by_q, of_q / total - by_q * by_q
+        by_z += weight * away
+        by_a += weight * slope
+        zz += weight * away * away
+        za += weight * away * slope
+        aa += weight * slope * slope
+        more += weight * at * at * special.trigamma(at)
+    by_z, by_a, rise = by_z / total, by_a / total, by_a / total - middle
+    spread = zz / total - by_z * by_z, za / total - by_z * by_a, aa / total - by_a * by_a
     log_w = level + math.log(total * step)
-    return log_w, top + by_j, middle + by_q, spread[0], spread[1], spread[2], of_psi / total
+    return log_w, top + by_z, rise, spread[0], spread[1], spread[2] + rise - more / total
 
 
 _OF_NUMBERS: dict[Callable, Callable] = {
     special.choose: _choose,
     wright.log_wright: _log_wright,
-    wright.wright_moments: _wright_moments,
+    wright.wright_derivatives: _wright_derivatives,
     special.log_gamma: _log_gamma,
     special.digamma: _digamma,
     special.trigamma: _trigamma,

@@ -1,206 +1,206 @@
-"""Wright's function W(z, α), the sum of e^(jz)/(j!·Γ(jα)) over j = 1, 2 …, and moments of j by its terms.
+"""Wright's function W(z, α), the sum of e^(jz)/(j!·Γ(jα)) over j = 1, 2 …, and log W's derivatives.
 
-Terms are those of j about the largest one's, FAR sds to each side. Sums of one α that are many share their j:
-with w = e^(z − z₀), z₀ the largest z, each is a polynomial in w, whose coefficients are above 0, so that no
-digits are lost. Others have j of their own, and what Γ gives of jα from a table where that is smaller.
+Sums are of the terms about the largest one's j, FAR sds to each side. Where many share an α, log W less its
+leading part (1 + α)·e^u, u = (z − α·log α)/(1 + α), is read off polynomials between nodes in z: from one term
+to the next log W changes as log(1 + e^z) does, whatever α, so that one spacing serves.
 """
 
-import itertools
-from collections.abc import Callable, Iterator
+import functools
+import math
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from flyrun.ground.numerics.special import Numbers, digamma, log_gamma, trigamma
 
 #: sds to which the sum goes, and its step, in sds, where (1 + α)·j at the largest term is at least SMOOTH:
 #: there a sum in larger steps is the sum, as of an integral
 FAR, STEP, SMOOTH = 9.0, 0.7, 36.0
-_ALIKE = 250  # sums of one α from which on they share terms
-_SHARED = 80  # terms that they share in any case, else at most twice as many as each has
-_RANGE = 600.0  # nats from the first of these to the largest
-_LEAST = 1e-290  # a power of w below is slow to work with, and counts nothing
-_PART = 8_192  # sums at a time: they stay in a core's cache
+CELL = 0.0625  # between nodes, to errors of 2e-11 in log W
+APART = 0.03125  # log α of nodes, to errors of 1e-10·α in log W
+_PIECE = 64  # cells whose polynomials are made together
+_TERMS, _PART = 30_000, 4_096  # and sums that are worked out at a time: they stay in a core's cache
+_NODES = np.arange(-2.0, 4.0)  # about a cell from 0 to 1
+_POWERS = np.linalg.inv(np.vander(_NODES, increasing=True))  # (6, 6): of values there, of t^0, t^1 …
 
-#: what `wright_moments` gives, of weights that sum to 1
-Moments = tuple[Numbers, Numbers, Numbers, Numbers, Numbers, Numbers, Numbers]
+_PLACES = (0, 1, 3), (2, 4), (5,)  # below, of what polynomials and their derivatives give
+
+#: log W and its derivatives by z, a = log α, zz, za and aa
+Derivatives = tuple[Numbers, Numbers, Numbers, Numbers, Numbers, Numbers]
 
 
 def log_wright(z: Numbers, alpha: Numbers) -> Numbers:
-    """log W(z, α); 0 where z is NaN."""
-    return _of_all(_log_shared, _log_each, 1, alpha, z)[0]
+    """log W(z, α)."""
+    return _of_all(1, z, alpha)[0]
 
 
-def wright_moments(z: Numbers, alpha: Numbers, slope: Numbers) -> Moments:
-    """log W and, under weights e^(jz)/(j!·Γ(jα)): E j, E q, Var j, Cov(j, q), Var q and E j²ψ'(jα).
-
-    q = j(slope + αψ(jα)). 0 where z is NaN.
-    """
-    return tuple(_of_all(_moments_shared, _moments_each, 7, alpha, z, slope))  # type: ignore[return-value]
+def wright_derivatives(z: Numbers, alpha: Numbers) -> Derivatives:
+    """log W and its derivatives by z and log α."""
+    return tuple(_of_all(6, z, alpha))  # type: ignore[return-value]
 
 
-def _of_all(
-    shared: Callable[..., np.ndarray], each: Callable[..., np.ndarray], k: int, alpha: Numbers, *of: Numbers
-) -> np.ndarray:
-    """k numbers of each sum, (k, …): by shared(terms, α, z, …), or by each(all α, which of them, z, …)."""
-    shape = np.broadcast_shapes(np.shape(alpha), *map(np.shape, of))
-    values, place = np.unique(alpha, return_inverse=True)
-    place = np.broadcast_to(place.reshape(np.shape(alpha)), shape).ravel()
-    z, *slope = (np.broadcast_to(value, shape).ravel() for value in of)
-    out, left = np.zeros((k, len(z))), np.isfinite(z) & np.isfinite(values)[place]
-    if len(values) * _ALIKE <= len(z):
-        for number, its_alpha in enumerate(values):
-            (which,) = np.nonzero(left & (place == number) if len(values) > 1 else left)
-            its = [value[which] for value in (z, *slope)]
-            sums, rest = np.empty((k, len(which))), np.zeros(len(which), bool)
-            for some, terms in _parts(its[0], its_alpha):
-                if terms is None:
-                    rest[some] = True
-                else:
-                    sums[:, some] = shared(terms, its_alpha, *(value[some] for value in its))
-            out[:, which] = sums
-            left[which] = rest
-    if left.any():
-        out[:, left] = each(values, place[left], *(value[left] for value in (z, *slope)))
-    return out.reshape(k, *shape)
+def _of_all(k: int, z: Numbers, alpha: Numbers) -> np.ndarray:
+    """The first k of log W and its derivatives, 1 or 6, (k, …), by whichever way makes fewer sums."""
+    shape = np.broadcast_shapes(np.shape(z), np.shape(alpha))
+    z, alpha = np.broadcast_to(z, shape), np.asarray(alpha, np.float64)
+    each = alpha.reshape((1,) * (len(shape) - alpha.ndim) + alpha.shape)
+    out, alpha = np.empty((k, *shape)), np.broadcast_to(each, shape)
+    if not out.size:
+        return out
+    with np.errstate(invalid="ignore"):  # what is infinite
+        many, nodes = np.ptp(np.log(each)) / APART + len(_NODES), np.maximum(_PIECE, np.ptp(z) / CELL)
+    few = each.size <= many or k > 1
+    if not (each.size if few else many) * nodes <= z.size:
+        known = np.isfinite(z) & np.isfinite(alpha)
+        out[:, ~known] = np.nan
+        if known.any():
+            out[:, known] = _summed(k, z[known], alpha[known])
+    elif few:
+        for place in np.ndindex(each.shape):
+            which = tuple(slice(None) if n == 1 else i for i, n in zip(place, each.shape, strict=True))
+            out[:, *which] = _read(k, z[which], float(each[place]))
+    else:
+        out[0] = _read_near(z.ravel(), alpha.ravel()).reshape(shape)
+    return out
 
 
-def _window(z: Numbers, alpha: Numbers) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The largest term's j, about, the first j, the step and the number of terms."""
+def _read(k: int, z: np.ndarray, alpha: float) -> np.ndarray:
+    """These, (k, …), of one α."""
+    out = _leading(k, z, alpha)
+    for n, values in enumerate(_rest(k, z, alpha)):
+        for place, value, pace in zip(_PLACES[n], values, (1.0, 1.0 / CELL, 2.0 / CELL**2), strict=False):
+            value *= pace
+            out[place] += value
+    return out
+
+
+def _read_near(z: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """log W, (n,), of z and α (n,), between log α that are APART: at the same u, where all change alike."""
+    out, log_alpha = _leading(1, z, alpha)[0], np.log(alpha)
+    u, cells = (z - alpha * log_alpha) / (1.0 + alpha), np.floor(log_alpha / APART)
+    parts = [(cell, np.flatnonzero(cells == cell)) for cell in np.unique(cells)]
+    for cell, which in ((c, some[at : at + _PART]) for c, some in parts for at in range(0, len(some), _PART)):
+        t = log_alpha[which] / APART - cell
+        weights = _POWERS.T @ t ** np.arange(len(_NODES))[:, None]
+        for weight, level in zip(weights, (cell + _NODES) * APART, strict=True):
+            its = math.exp(level)
+            ((rest,),) = _rest(1, (1.0 + its) * u[which] + its * level, its)
+            out[which] += weight * rest
+    return out
+
+
+def _rest(k: int, z: np.ndarray, alpha: float) -> list[np.ndarray]:
+    """What is beyond the leading part, by cells: as `_polynomial`, of log W, or of all that `_piece` has."""
+    first, last = (math.floor(end / (CELL * _PIECE)) for end in (z.min(), z.max()))
+    pieces = [_piece(alpha, number) for number in range(first, last + 1)]
+    coefficients = np.concatenate(pieces, axis=2) if len(pieces) > 1 else pieces[0]
+    t = z * (1.0 / CELL)
+    t -= first * _PIECE
+    cell = t.astype(np.intp)
+    t -= cell
+    if k == 1:
+        return [_polynomial(coefficients[0], cell, t, 1)]
+    return [_polynomial(its, cell, t, 3 - n) for n, its in enumerate(coefficients)]
+
+
+def _polynomial(coefficients: np.ndarray, cell: np.ndarray, t: np.ndarray, k: int) -> np.ndarray:
+    """(k, …): cells' polynomials of coefficients (6, cells), slopes, half the second derivatives, at t."""
+    *others, last = coefficients
+    out = np.zeros((k, *t.shape))
+    last.take(cell, out=out[0], mode="clip")
+    for each in others[::-1]:
+        for n in range(k - 1, 0, -1):
+            out[n] *= t
+            out[n] += out[n - 1]
+        out[0] *= t
+        out[0] += each.take(cell)
+    return out
+
+
+@functools.lru_cache(1_024)
+def _piece(alpha: float, number: int) -> np.ndarray:
+    """Of log W and its derivatives by a and aa, less their leading parts, t's coefficients, (3, 6, cells)."""
+    z = CELL * (_PIECE * number + np.arange(_NODES[0], _PIECE + _NODES[-1]))
+    values = _summed(6, z, np.full(len(z), alpha)) - _leading(6, z, alpha)
+    windows = sliding_window_view(values[[0, 2, 5]], len(_NODES), axis=1)
+    return np.ascontiguousarray(np.moveaxis(windows @ _POWERS.T, 2, 1))
+
+
+def _leading(k: int, z: np.ndarray, alpha: Numbers) -> np.ndarray:
+    """The first k of (1 + α)·e^u and its derivatives, (k, …)."""
+    level, share, out = np.log(alpha), alpha / (1.0 + alpha), np.empty((k, *np.shape(z)))
+    u = (z - alpha * level) / (1.0 + alpha)
+    np.exp(u, out=out[0])
+    if k > 1:
+        top, v = out[0], u + level
+        out[1], out[2], out[3] = top, (-alpha * top) * v, top / (1.0 + alpha)
+        out[4] = (-share * top) * (v + 1.0)
+        out[5] = out[4] * (1.0 - alpha * v)
+    out[0] *= 1.0 + alpha
+    return out
+
+
+def _window(z: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first j of sums, their step and the number of terms."""
     top = np.exp(np.minimum((z - alpha * np.log(alpha)) / (1.0 + alpha), 300.0))
     sd = np.sqrt(top / (1.0 + alpha))
     step = np.where((1.0 + alpha) * top < SMOOTH, 1.0, np.maximum(1.0, np.floor(sd * STEP)))
     first = np.maximum(1.0, np.floor(top - FAR * sd - 2.0))
-    return top, first, step, np.floor((top + FAR * sd + 6.0 - first) / step) + 1.0
+    return first, step, np.floor((top + FAR * sd + 6.0 - first) / step) + 1.0
 
 
-def _log_terms(j: np.ndarray, at: np.ndarray, z: Numbers) -> np.ndarray:
-    """Of the terms of these j, at = jα."""
-    return j * z - log_gamma(j + 1.0) - log_gamma(at)
+def _gammas(j: np.ndarray, at: np.ndarray) -> Numbers:
+    return log_gamma(j + 1.0) + log_gamma(at)
 
 
-_Terms = tuple[np.ndarray, np.ndarray]
+def _slopes(j: np.ndarray, at: np.ndarray) -> Numbers:
+    return -at * digamma(at)
 
 
-def _parts(z: np.ndarray, alpha: float) -> Iterator[tuple[slice | np.ndarray, _Terms | None]]:
-    """All sums, (n,), some at a time, with the j that these share, and their terms' logs at the largest z."""
-    parts: list[slice | np.ndarray] = [slice(k, k + _PART) for k in range(0, len(z), _PART)]
-    while parts:
-        some = parts.pop()
-        its = z[some]
-        if len(its) < _ALIKE:
-            yield some, None
-            continue
-        ends = np.array([its.min(), its.max()])
-        _, first, step, number = _window(ends, alpha)
-        many = np.ceil((first[1] + (number[1] - 1.0) * step[1] - first[0]) / step[0]) + 1.0
-        if many <= max(_SHARED, 2.0 * number.max()):
-            j = first[0] + step[0] * np.arange(many)
-            logs = _log_terms(j, alpha * j, ends[1])
-            if logs[0] > logs.max() - _RANGE:
-                yield some, (j, logs)
-                continue
-        order = np.argsort(its)
-        order = some.start + order if isinstance(some, slice) else some[order]
-        parts += [order[: len(its) // 2], order[len(its) // 2 :]]
+def _curvatures(j: np.ndarray, at: np.ndarray) -> Numbers:
+    return -at * at * trigamma(at)
 
 
-def _log_shared(terms: _Terms, alpha: float, z: np.ndarray) -> np.ndarray:
-    """log W, (n,), by Horner's rule."""
-    j, logs = terms
-    step, level, away = j[1] - j[0], logs.max(), z - z.max()
-    w, total = np.exp(step * away), np.zeros(len(z))
-    for term in np.exp(logs - level)[::-1]:
-        total *= w
-        total += term
-    return level + j[0] * away + np.log(step * total)
+#: of a term, by j and jα: the log of its divisor, its log's slope by log α, the second derivative less that
+_FUNCTIONS = _gammas, _slopes, _curvatures
 
 
-def _moments_shared(terms: _Terms, alpha: float, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """(7, n), of products of w's powers with what they stand before: of j and q less their middles."""
-    (j, logs), away_z = terms, z - z.max()
-    w, middle = np.exp((j[1] - j[0]) * away_z), slope[len(z) // 2]
-    powers = np.ones((len(j), len(z)))
-    for before, power in itertools.pairwise(powers):
-        np.maximum(np.multiply(before, w, out=power), _LEAST, out=power)
-    q = j * (middle + alpha * digamma(alpha * j))
-    top = logs.argmax()
-    middle_q, away, q = q[top], j - j[top], q - q[top]
-    values = np.array([np.ones(len(j)), away, q, away * away, away * q, q * q, j * j * trigamma(alpha * j)])
-    total, *sums = (values * np.exp(logs - logs[top])) @ powers
-    log_w = logs[top] + j[0] * away_z + np.log((j[1] - j[0]) * total)
-    by_j, by_q, of_j, both, of_q, of_psi = _central(total, *sums)
-    by_j, by_q, left = j[top] + by_j, by_q + middle_q, slope - middle
-    of_q = of_q + left * (2.0 * both + left * of_j)
-    return np.array([log_w, by_j, by_q + left * by_j, of_j, both + left * of_j, of_q, of_psi])
+def _summed(k: int, z: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """These, (k, n), by sums, of z and α (n,). What Gamma gives is read off a table where that is smaller."""
+    first, step, number = _window(z, alpha)
+    parts = np.array_split(np.argsort(number), math.ceil(number.sum() / _TERMS))
+    ends = [number[some[-1]] - 1.0 for some in parts]
+    most = max(float(np.max(first[some] + end * step[some])) for some, end in zip(parts, ends, strict=True))
+    values, place = np.unique(alpha, return_inverse=True)
+    functions, tables = _FUNCTIONS[: 1 if k == 1 else 3], None
+    if len(values) * most <= number.sum():
+        whole = np.arange(1.0, most + 1.0)
+        tables = [np.ravel(f(whole, values[:, None] * whole)) for f in functions]
+    out = np.empty((k, len(z)))
+    for some, end in zip(parts, ends, strict=True):
+        j = first[some, None] + step[some, None] * np.arange(end + 1.0)
+        if tables is None:
+            at = j * alpha[some, None]
+            factors = [f(j, at) for f in functions]
+        else:
+            index = (j + (place[some, None] * most - 1.0)).astype(np.intp)
+            factors = [table.take(index) for table in tables]
+        logs = j * z[some, None] - factors[0]
+        level = logs.max(axis=1, keepdims=True)
+        weights = np.exp(logs - level)
+        total = weights.sum(axis=1)
+        out[0, some] = level[:, 0] + np.log(step[some] * total)
+        if k > 1:
+            out[1:, some] = _moments(weights / total[:, None], j, *factors[1:])
+    return out
 
 
-def _central(total: np.ndarray, *sums: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Means and central moments by sums of weights and of these times powers; the last as a mean."""
-    by_j, by_q, of_j, both, of_q, of_psi = (value / total for value in sums)
-    return by_j, by_q, of_j - by_j * by_j, both - by_j * by_q, of_q - by_q * by_q, of_psi
+def _moments(weights: np.ndarray, j: np.ndarray, by_a: Numbers, more: Numbers) -> list[np.ndarray]:
+    """log W's derivatives, (5, n), by weights of sum 1 and the terms' logs', all (n, T)."""
 
+    def mean(*values: Numbers) -> np.ndarray:
+        return np.einsum(",".join(["nt"] * (1 + len(values))) + "->n", weights, *values)
 
-class _Each:
-    """Sums that have j of their own, those of most terms first. order: their places in what is given."""
-
-    def __init__(self, values: np.ndarray, place: np.ndarray, z: np.ndarray):
-        """Of z (n,) at α = values[place]."""
-        top, first, step, number = _window(z, values[place])
-        self.order = np.argsort(-number, kind="stable")
-        self.values, self.place, self.z = values, place[self.order], z[self.order]
-        self.alpha, self.top = values[self.place], np.maximum(np.rint(top[self.order]), 1.0)
-        self.first, self.step, self.number = first[self.order], step[self.order], number[self.order]
-        most = float(np.max(self.first + (self.number - 1.0) * self.step))
-        tabled = len(values) * most <= self.number.sum()
-        self.j = np.arange(1.0, most + 1.0) if tabled else None
-        self.row = self.place * int(most) - 1 if tabled else self.place
-        self.log_gammas = self._of_terms(lambda j, at: log_gamma(j + 1.0) + log_gamma(at))
-        # of α large the term next to `top` may be thousands of nats away
-        near = (np.maximum(self.top + away, 1.0) for away in (-1.0, 0.0, 1.0))
-        self.level = np.max([j * self.z - self.log_gammas(j) for j in near], axis=0)
-
-    def _of_terms(self, function: Callable[[np.ndarray, np.ndarray], Numbers]) -> Callable[..., np.ndarray]:
-        """What gives function(j, jα) of the first sums at j, (m,): read off a table, where there is one."""
-        if self.j is None:
-            return lambda j: np.asarray(function(j, j * self.alpha[: len(j)]))
-        table = np.asarray(function(self.j, self.values[:, None] * self.j))
-        return lambda j: table.take(self.row[: len(j)] + j.astype(int))
-
-    def terms(
-        self, *functions: Callable[[Numbers], Numbers]
-    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, list[np.ndarray]]]:
-        """The first sums (m,) that have a k-th term, k = 0, 1 …: m, and j, the term and these of jα."""
-        others = [self._of_terms(lambda j, at, f=f: f(at)) for f in functions]  # type: ignore[misc]
-        for k in range(int(self.number[0])):
-            m = int(np.searchsorted(-self.number, -float(k)))
-            j = self.first[:m] + k * self.step[:m]
-            term = np.exp(j * self.z[:m] - self.log_gammas(j) - self.level[:m])
-            yield m, j, term, [of(j) for of in others]
-
-    def placed(self, sums: np.ndarray) -> np.ndarray:
-        """Of what is given, (k, n), of numbers (k, n) of these."""
-        out = np.empty(sums.shape)
-        out[:, self.order] = sums
-        return out
-
-
-def _log_each(values: np.ndarray, place: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """(1, n) of z at α = values[place]."""
-    sums, total = _Each(values, place, z), np.zeros(len(z))
-    for m, _, term, _ in sums.terms():
-        total[:m] += term
-    return sums.placed((sums.level + np.log(sums.step * total))[None])
-
-
-def _moments_each(values: np.ndarray, place: np.ndarray, z: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """(7, n) of z at α = values[place]."""
-    sums, total = _Each(values, place, z), np.zeros((7, len(z)))
-    top, alpha, slope = sums.top, sums.alpha, slope[sums.order]
-    middle = top * (slope + alpha * digamma(alpha * top))
-    for m, j, term, (rise, bend) in sums.terms(digamma, trigamma):
-        away, q = j - top[:m], j * (slope[:m] + alpha[:m] * rise) - middle[:m]
-        for k, value in enumerate((1.0, away, q, away * away, away * q, q * q, j * j * bend)):
-            total[k, :m] += term * value
-    by_j, by_q, *others = _central(*total)
-    log_w = sums.level + np.log(sums.step * total[0])
-    return sums.placed(np.array([log_w, top + by_j, middle + by_q, *others]))
+    first, second = mean(j), mean(by_a)
+    j, by_a = j - first[:, None], by_a - second[:, None]
+    return [first, second, mean(j, j), mean(j, by_a), mean(by_a, by_a) + second + mean(more)]
