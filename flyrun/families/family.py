@@ -91,6 +91,7 @@ class Family:
     numbers alone, apart so that rows of equal y and trials share it.
     slopes_into(y, trials, p, out): its slopes by p into out[0], out[1] …, for a family whose number of
     predictors the data decide; nothing is apart from it.
+    alone_of_logs: whether that is smooth in log y, y > 0: with nodes 1/2,048 apart to ten digits.
     auxiliary(levels, sd): the auxiliary numbers of a target of so many levels (0 of numbers) and this sd.
     linear(levels): how many linear predictors there are.
     contrasts(levels): what takes linear predictors, K of them, to those that people read, (K, K), each a
@@ -131,6 +132,7 @@ class Family:
     auxiliary: Callable[[int, float], tuple[Auxiliary, ...]] = _no_auxiliary
     alone: Callable[[Numbers, Numbers, Sequence[Numbers]], Numbers] = _nothing
     alone_derivatives: Callable[[Numbers, Numbers, Sequence[Numbers]], Derivatives] | None = None
+    alone_of_logs: bool = False
     second_order: Callable[[Numbers, Numbers, Sequence[Numbers]], tuple[Numbers, Derivatives]] | None = None
     slopes_into: Callable[[Numbers, Numbers, Sequence[Numbers], np.ndarray], None] | None = None
     read: Callable[[np.ndarray], np.ndarray] = exponentials

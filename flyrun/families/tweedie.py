@@ -24,61 +24,68 @@ _NEAR_1, _STEPS, _TRIED = -3.5, np.arange(-0.6, 0.6, 0.03), 400  # of a, of log 
 _POWER = Auxiliary("power", Normal(0.0, 2.0), "logit_power", "of logit power in (1.01, 1.99)")
 
 
-def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
-    """Of amounts y from 0."""
-    up, down = _LEAST + _SPAN * sigmoid(p[2]), _LEAST + _SPAN * sigmoid(-p[2])
-    alpha, precision = down / up, np.exp(-p[1])
-    whole = y * ((precision / up) * np.exp(-up * p[0])) + precision / down * np.exp(down * p[0])
-    z = alpha * np.log(choose(y > 0.0, y, 1.0)) - (alpha * np.log(up) + p[1] / up + np.log(down))
-    return (y > 0.0) * log_wright(z, alpha) - choose(whole < _MOST, whole, np.inf)
-
-
-def second_order(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> tuple[Numbers, Derivatives]:
-    """And by η, s and a: first by log A/B, of which A and B are logistic, then by the chain rule."""
-    rises, falls, precision = sigmoid(p[2]), sigmoid(-p[2]), np.exp(-p[1])
+def _parts(a: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """A, B, the slope of log A/B by a, and the slope of that."""
+    rises, falls = sigmoid(a), sigmoid(-a)
     up, down = _LEAST + _SPAN * rises, _LEAST + _SPAN * falls
-    alpha, turn = down / up, _SPAN * rises * falls / (up * down)
-    turned = turn * ((falls - rises) - turn * (down - up))  # the slope of that, by a
-    first, second = y * ((precision / up) * np.exp(-up * p[0])), precision / down * np.exp(down * p[0])
-    # the slopes of their logarithms by log A/B are −f and 1 − f, and f's is (B − A)·f − B²
-    level, f = first + second, down + (up * down) * p[0]
-    rise, of_both = up * level - second, level * f - second
-    bent = level * (f * (f + (up - down)) + down * down) + second * (1.0 - 2.0 * f)
-    # z's slope and second derivative by that
-    away = alpha * (np.log(choose(y > 0.0, y, 1.0)) - (p[1] + np.log(up)))  # as 1/A = 1 + α
-    of_z, bent_z = (up - alpha * down) - away, away + (down + 2.0 * alpha * down)
-    log_w, count, by_alpha, var, mixed, of_alpha = wright_derivatives(away - (p[1] + np.log(down)), alpha)
-    some = y > 0.0
-    log_w, count, var, both = some * log_w, some * count, some * var, some * (var * of_z - mixed)
-    slope = of_both + some * (count * of_z - by_alpha)
-    bent = bent - some * (of_z * (both - mixed) + of_alpha + count * bent_z)
-    across, by_both = turn * ((f - down) * rise), turn * (of_both - alpha * count + both / up)
-    of_eta = up * up * level + (down - up) * second, rise, across
-    of_power = across, by_both, turn * turn * bent - turned * slope
-    curvatures = of_eta, (rise, level - var / (up * up), by_both), of_power
-    value, slopes = log_w - choose(level < _MOST, level, np.inf), (rise, level - count / up, turn * slope)
-    return value, (slopes, curvatures)
+    turn = _SPAN * rises * falls / (up * down)
+    return up, down, turn, turn * ((falls - rises) - turn * (down - up))
+
+
+def log_density(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
+    """Of amounts y from 0, without W."""
+    (up, down, _, _), precision = _parts(p[2]), np.exp(-p[1])
+    level = y * ((precision / up) * np.exp(-up * p[0])) + precision / down * np.exp(down * p[0])
+    return -choose(level < _MOST, level, np.inf)
 
 
 def derivatives(y: Numbers, trials: Numbers, p: Sequence[Numbers]) -> Derivatives:
-    """Of that alone."""
-    return second_order(y, trials, p)[1]
+    """Of that, by η, s and a: by log A/B, f's slope is (B − A)·f − B², then by a."""
+    (up, down, turn, turned), precision = _parts(p[2]), np.exp(-p[1])
+    second = precision / down * np.exp(down * p[0])
+    level, f = y * ((precision / up) * np.exp(-up * p[0])) + second, down + (up * down) * p[0]
+    rise, slope = up * level - second, level * f - second
+    bent = level * (f * (f + (up - down)) + down * down) + second * (1.0 - 2.0 * f)
+    of_eta, across, by_both = up * up * level + (down - up) * second, turn * ((f - down) * rise), turn * slope
+    of_power = across, by_both, turn * turn * bent - turned * slope
+    return (rise, level, by_both), ((of_eta, rise, across), (rise, level, by_both), of_power)
+
+
+def alone(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Numbers:
+    """log W, of amounts above 0."""
+    up, down, _, _ = _parts(a[1])
+    z = (down / up) * (np.log(choose(y > 0.0, y, 1.0)) - (a[0] + np.log(up))) - (a[0] + np.log(down))
+    return (y > 0.0) * log_wright(z, down / up)
+
+
+def alone_derivatives(y: Numbers, trials: Numbers, a: Sequence[Numbers]) -> Derivatives:
+    """Of that, by s and a: by z and log α, which is −log A/B, then by the chain rule."""
+    (up, down, turn, turned), some = _parts(a[1]), 1.0 * (y > 0.0)
+    alpha = down / up
+    away = alpha * (np.log(choose(y > 0.0, y, 1.0)) - (a[0] + np.log(up)))  # as 1/A = 1 + α
+    of_z, bent_z = (up - alpha * down) - away, away + (down + 2.0 * alpha * down)
+    _, count, by_alpha, var, mixed, of_alpha = wright_derivatives(away - (a[0] + np.log(down)), alpha)
+    both, slope = var * of_z - mixed, count * of_z - by_alpha
+    bent = turned * slope + turn * turn * (of_z * (both - mixed) + of_alpha + count * bent_z)
+    by_both = (turn * some) * (both / up - alpha * count)
+    return (-some * count / up, turn * some * slope), (
+        (-some * var / (up * up), by_both),
+        (by_both, -some * bent),
+    )
 
 
 def start(y: np.ndarray, trials: np.ndarray, offset: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The log of the mean, by e^offset, and log φ by the variance, (3,), of q = 1.5.
-
-    Multiples of φ have a sharp mode near q = 1, which a step in log φ finds.
-    """
+    """By mean and variance, of q = 1.5 or, where multiples of φ have a sharp mode, near 1, (3,)."""
     if not weights @ y > 0.0:
         return np.array([-np.average(offset, weights=weights), 0.0, 0.0])
     level = float(gamma.start(y, trials, offset, weights)[0])
     log_variance = np.log(np.average((y - np.exp(level + offset)) ** 2, weights=weights) + 1e-300)
-    tried = [np.array([level, log_variance - 1.04 * level + step, _NEAR_1]) for step in _STEPS]
-    tried.insert(0, np.array([level, log_variance - 1.5 * level, 0.0]))
     some = np.linspace(0, len(y) - 1, min(len(y), _TRIED)).astype(int)
     y, offset, weights = y[some], offset[some], weights[some]
-    return max(tried, key=lambda at: weights @ log_density(y, 1.0, (at[0] + offset, at[1], at[2])))
+    tried = [[level, log_variance - 1.04 * level + step, _NEAR_1] for step in _STEPS]
+    tried.insert(0, [level, log_variance - 1.5 * level, 0.0])
+    each = [log_density(y, 1.0, [at[0] + offset, *at[1:]]) + alone(y, 1.0, at[1:]) for at in tried]
+    return np.array(tried[np.nan_to_num(np.array(each) @ weights, nan=-np.inf).argmax()])
 
 
 def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Numbers:
@@ -88,16 +95,6 @@ def draw(rng: np.random.Generator, trials: Numbers, p: Sequence[Numbers]) -> Num
         number = poisson.counts(rng, np.exp(down * p[0] - p[1]) / down + np.zeros(np.shape(p[0])))
         some = np.log(number * down) + p[1] + up * p[0], np.log(np.maximum(number, 1.0) * (down / up))
         return np.where(number > 0.0, gamma.draw(rng, trials, some), 0.0)
-
-
-def read(a: np.ndarray) -> np.ndarray:
-    """φ and q of auxiliary numbers, (..., 2)."""
-    return np.stack([np.exp(a[..., 0]), 1.0 + _LEAST + _SPAN * zeros.logistic(a[..., 1])], axis=-1)
-
-
-def unread(read: np.ndarray) -> np.ndarray:
-    """The inverse of that."""
-    return np.stack([np.log(read[..., 0]), zeros.log_odds((read[..., 1] - 1.0 - _LEAST) / _SPAN)], axis=-1)
 
 
 FAMILY = Family(
@@ -110,9 +107,11 @@ FAMILY = Family(
     start,
     draw,
     auxiliary=lambda levels, sd: (Auxiliary("phi", LogNormal(0.0, 5.0)), _POWER),
-    second_order=second_order,
-    read=read,
-    unread=unread,
+    alone=alone,
+    alone_derivatives=alone_derivatives,
+    alone_of_logs=True,
+    read=lambda a: zeros.read_last(a) * (1.0, _SPAN) + (0.0, 1.0 + _LEAST),
+    unread=lambda read: zeros.unread_last((read - (0.0, 1.0 + _LEAST)) / (1.0, _SPAN)),
     one_mode=False,
     grouped=True,
     constant=lambda y, trials: -np.log(np.where(y > 0.0, y, 1.0)),

@@ -15,6 +15,7 @@ from flyrun.families.bounded_priors import Bounded
 from flyrun.families.cutpoint_priors import OfCutpoints
 from flyrun.families.family import Auxiliary, Family
 from flyrun.families.prior_densities import Prior
+from flyrun.fitting.alone import alike
 from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.table_rows import Design, Rows, as_column
 from flyrun.ground.children import cores
@@ -96,7 +97,8 @@ class Posterior:
             self.singles += [(place.start + d, prior) for d, prior in enumerate(priors)]
         every = [*self.prior.others, *self.singles]
         self.bounds = [(place, prior) for place, prior in every if isinstance(prior, Bounded)]
-        self._alike = _alike(self.rows) if self.family.alone_derivatives else None
+        of_logs = self.family.alone_of_logs
+        self.alike = alike(self.rows, of_logs) if self.family.alone_derivatives else None
 
     def in_order(self, predictors: int) -> Sequence[int]:
         """Of so many predictors, linear ones first, the order of their numbers in x."""
@@ -184,15 +186,16 @@ class Posterior:
                 y, trials = as_column(rows.target), as_column(rows.trials)
                 each = self.family.log_density(y, trials, self.predictors(rows, x))
                 total += rows.weights @ each if np.ndim(rows.weights) else rows.weights * np.sum(each, axis=0)
-            total += self._alone(x)
+            total += self.alone(x)
         self.queries += len(x) * len(self.rows)
         return np.where(np.isnan(total), -np.inf, total)
 
-    def _alone(self, x: np.ndarray) -> np.ndarray:
-        if self._alike is None:
+    def alone(self, x: np.ndarray) -> np.ndarray:
+        """The part that auxiliary numbers have alone, (S,) of x (S, P)."""
+        if self.alike is None:
             return np.zeros(len(x))
-        y, trials, weights = self._alike
-        step, parts = max(1, (4 * _NUMBERS) // max(1, len(y))), []
+        y, trials, weights = self.alike
+        step, parts = max(1, _NUMBERS // (8 * max(1, len(y)))), []
         for first in range(0, len(x), step):
             a = self.auxiliaries(x[first : first + step])
             parts.append(
@@ -205,11 +208,12 @@ class Posterior:
         """(S,) of x (S, P): prior and likelihood, up to terms of the target alone."""
         return self.log_prior(x) + self.log_likelihood(x)
 
-    def of_rows(self, rows: Rows, predictors: list[np.ndarray]) -> np.ndarray:
-        """Log likelihood at predictors of their own, (n,) or (n, S), of rows."""
+    def of_rows(self, rows: Rows, predictors: list[np.ndarray], whole: bool = True) -> np.ndarray:
+        """Log likelihood at predictors of their own, (n,) or (n, S), of rows; or without what is `alone`."""
         with np.errstate(all="ignore"):
             log_p = self.family.log_density(rows.target, rows.trials, predictors)
-            log_p = log_p + self.family.alone(rows.target, rows.trials, predictors[self.linear :])
+            if whole:
+                log_p = log_p + self.family.alone(rows.target, rows.trials, predictors[self.linear :])
         with self._counting:  # several threads come here
             self.queries += np.size(log_p)
         return rows.weights * log_p
@@ -235,8 +239,8 @@ class Posterior:
                     slope[:, self.places[j]] += (
                         whole.sum(axis=0)[:, None] if columns is None else whole.T @ columns
                     )
-            if self._alike is not None:
-                y, trials, weights = (value[:, None] for value in self._alike)
+            if self.alike is not None:
+                y, trials, weights = (value[:, None] for value in self.alike)
                 a = self.auxiliaries(x)
                 total += (weights * self.family.alone(y, trials, a)).sum(axis=0)
                 for j, each in enumerate(self.family.alone_derivatives(y, trials, a)[0]):  # type: ignore[misc]
@@ -266,13 +270,15 @@ class Posterior:
 
     # -- derivatives ---------------------------------------------------------------------------------------
 
-    def row_derivatives(self, rows: Rows, predictors: list[Any]) -> tuple[list[Any], list[list[Any]]]:
-        """Slopes by K predictors and minus second derivatives, K by K, of each row, whole and weighted."""
+    def row_derivatives(
+        self, rows: Rows, predictors: list[Any], whole: bool = True
+    ) -> tuple[list[Any], list[list[Any]]]:
+        """Slopes by K predictors and minus second derivatives, K by K, of rows, weighted, as `of_rows`."""
         with np.errstate(all="ignore"):
             derivatives = self.family.derivatives(rows.target, rows.trials, predictors)
             slopes = [rows.weights * value for value in derivatives[0]]
             curvatures = [[rows.weights * value for value in line] for line in derivatives[1]]
-            if self.family.alone_derivatives:
+            if self.family.alone_derivatives and whole:
                 more = self.family.alone_derivatives(rows.target, rows.trials, predictors[self.linear :])
                 for j, slope in enumerate(more[0]):
                     slopes[self.linear + j] = slopes[self.linear + j] + rows.weights * slope
@@ -286,20 +292,30 @@ class Posterior:
         value, slope, curvature = 0.0, np.zeros(self.size), np.zeros((self.size, self.size))
         for some in self.by_blocks(lambda block: self._second_order(block, x), _ROWS):
             value, slope, curvature = value + some.value, slope + some.slope, curvature + some.curvature
-        if self._alike is not None:
-            y, trials, weights = self._alike
-            a = list(x[self.n_coefficients :])
-            more = self.family.alone_derivatives(y, trials, a)  # type: ignore[misc]
-            value += float(np.sum(weights * self.family.alone(y, trials, a)))
-            for j, score in enumerate(more[0]):
-                slope[self.n_coefficients + j] += np.sum(weights * score)
-                for k in range(j, len(a)):
-                    part = np.sum(weights * more[1][j][k])
-                    curvature[self.n_coefficients + j, self.n_coefficients + k] += part
+        if self.alike is not None:
+            its, n = self.alone_at(x), self.n_coefficients
+            value, slope[n:], curvature[n:, n:] = (
+                value + its.value,
+                slope[n:] + its.slope,
+                curvature[n:, n:] + its.curvature,
+            )
         self.queries += len(self.rows)
         upper = np.triu(curvature)  # blocks on the diagonal came whole
         its = Expansion(x, value, slope, upper + np.triu(upper, 1).T)
         return self._within(its) if self.bounds else its
+
+    def alone_at(self, x: np.ndarray) -> Expansion:
+        """To second order by auxiliary numbers, (A,), the part that these have alone; there must be one."""
+        assert self.alike is not None
+        assert self.family.alone_derivatives is not None
+        y, trials, weights = self.alike
+        a = x[self.n_coefficients :]
+        slopes, curvatures = self.family.alone_derivatives(y, trials, list(a))
+        value = float(np.sum(weights * self.family.alone(y, trials, list(a))))
+        slope = np.array([np.sum(weights * each) for each in slopes])
+        return Expansion(
+            a, value, slope, np.array([[np.sum(weights * c) for c in row] for row in curvatures])
+        )
 
     def _within(self, its: Expansion) -> Expansion:
         """What is to second order by coefficients, those with bounds by what is free of these."""
@@ -365,14 +381,3 @@ def _between(a: np.ndarray | None, weights: np.ndarray, b: np.ndarray | None) ->
     if a is None:
         return np.full((1, 1), weights.sum()) if b is None else (weights @ b)[None]
     return (weights @ a)[:, None] if b is None else a.T @ (b * weights[:, None])
-
-
-def _alike(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of one target and trials as one: y, trials and the sum of weights, (U,) each."""
-    if np.ndim(rows.trials):
-        pairs, place = np.unique(np.stack([rows.target, rows.trials]), axis=1, return_inverse=True)
-        y, trials = pairs
-    else:
-        y, place = np.unique(rows.target, return_inverse=True)
-        trials = np.broadcast_to(rows.trials, y.shape)
-    return y, trials, np.bincount(place.ravel(), rows.whole("weights"), minlength=len(y))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from flyrun.fitting import gaussian_noise, hmc_check, mode, other_modes
+from flyrun.fitting import alone, gaussian_noise, hmc_check, mode, other_modes
 from flyrun.fitting.proposal import WIDE, Mixture, Several, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior
 from flyrun.ground.diagnostics.psis import HEAVY, pareto_k
@@ -31,6 +31,7 @@ _DEARER = 30  # times what a row costs that is read in its turn, of one that is 
 _MOST_DRAWS = 20_000  # of a round, where rows are few
 _PROBES = 6  # points at which remainders of all rows are looked at
 _LEAST_RATE, _PER_KAPPA = 20.0, 4.0  # λ = max(20, 4κ²) rows a draw
+_APART = 0.5  # κ beyond which the part of auxiliary numbers alone stays in rows, where it cancels others
 _FARTHEST = 64.0  # times λ, of a draw far out
 _LEAST_SHARE = 0.02  # of a row's chance, by the mean's
 # Below so many rows a parameter draws are held against HMC; more of them where the posterior may have ridges,
@@ -284,13 +285,17 @@ def by_few_rows(
 
     `why` is also that draws × rows exceed `most`, or that the time is spent.
     """
-    share, kappa = _shares(posterior, proposal, likelihood, rng)
+    noise, (x, wide) = rng.standard_normal((_PROBES, len(proposal.centre))), proposal.draw(rng, draws)
+    apart = alone.beyond(posterior, likelihood.at, x)
+    share, kappa = _shares(posterior, proposal, likelihood, noise, apart is None)
+    if apart is not None and kappa > _APART:
+        apart, (share, kappa) = None, _shares(posterior, proposal, likelihood, noise, True)
     cumulative = np.cumsum(share)
-    x, wide = proposal.draw(rng, draws)
     rate = max(_LEAST_RATE, _PER_KAPPA * kappa**2)
     far = np.clip(proposal.square(x) / len(proposal.centre), 1.0, None) ** 1.5
     rates = rate * np.minimum(far, _FARTHEST)
     known = likelihood.value + likelihood.change(x) + posterior.log_prior(x) - proposal.log_density(x)
+    known = known if apart is None else known + apart
     sign = np.ones(draws)
     refused = Weighted(x, known, sign, math.inf, 1, proposal, float(rates.mean()), kappa)
     if rates.sum() > most:
@@ -307,7 +312,7 @@ def by_few_rows(
         if spent():
             return replace(refused, why="the --budget ended before all weights were known")
         part = slice(first, first + step)
-        left[part] = _remainders(posterior, likelihood.at, picked[part], x[which[part]])
+        left[part] = _remainders(posterior, likelihood.at, picked[part], x[which[part]], apart is None)
     term = left / (rates[which] * share[picked])
     factor = 1.0 + term
     with np.errstate(divide="ignore"):
@@ -337,10 +342,12 @@ def shape_by_halves(sums: list[np.ndarray], wide: np.ndarray) -> float:
 
 
 def _shares(
-    posterior: Posterior, proposal: Mixture, likelihood: Expansion, rng: np.random.Generator
+    posterior: Posterior, proposal: Mixture, likelihood: Expansion, noise: np.ndarray, whole: bool
 ) -> tuple[np.ndarray, float]:
-    """Each row's chance, (N,), by its remainder's size at a few points, and κ, the sum of these sizes."""
-    noise = rng.standard_normal((_PROBES, len(proposal.centre)))
+    """Each row's chance, (N,), by its remainder's size at a few points, and κ, the sum of these sizes.
+
+    noise: of the points, (n, P). whole: whether a row's part that is `alone` is in its remainder.
+    """
     x = proposal.centre + noise @ proposal.root.T
     both = np.concatenate([likelihood.at[None], x])
 
@@ -350,8 +357,8 @@ def _shares(
         # other's way
         p = [eta.T.copy() if eta.ndim > 1 else eta[:, None] for eta in posterior.predictors(rows, both)]
         at, there = [eta[0] for eta in p], [eta[1:] for eta in p]
-        slopes, curvatures = posterior.row_derivatives(rows, at)
-        left = posterior.of_rows(rows, there) - posterior.of_rows(rows, at)
+        slopes, curvatures = posterior.row_derivatives(rows, at, whole)
+        left = posterior.of_rows(rows, there, whole) - posterior.of_rows(rows, at, whole)
         return ((left - _second_order(slopes, curvatures, at, there)) ** 2).sum(axis=0)
 
     square = np.concatenate(list(posterior.by_blocks(square_of, 4_096)))
@@ -363,13 +370,15 @@ def _shares(
     return size / size.sum(), kappa
 
 
-def _remainders(posterior: Posterior, at: np.ndarray, picked: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _remainders(
+    posterior: Posterior, at: np.ndarray, picked: np.ndarray, x: np.ndarray, whole: bool
+) -> np.ndarray:
     """Log likelihoods (m,) of picked rows at x (m, P), a row of it each, beyond second order about `at`."""
     rows = posterior.rows.take(picked)
     centre = [eta[:, 0] if eta.ndim > 1 else eta[0] for eta in posterior.predictors(rows, at[None])]
     there = posterior.predictors_each(rows, x)
-    slopes, curvatures = posterior.row_derivatives(rows, centre)
-    left = posterior.of_rows(rows, there) - posterior.of_rows(rows, centre)
+    slopes, curvatures = posterior.row_derivatives(rows, centre, whole)
+    left = posterior.of_rows(rows, there, whole) - posterior.of_rows(rows, centre, whole)
     return left - _second_order(slopes, curvatures, centre, there)
 
 

@@ -241,7 +241,7 @@ def test_tweedie_begins_at_the_spike_of_multiples(unit, n_rows):
     usual = np.array([begin[0], np.log(y.var()) - 1.5 * begin[0], 0.0])
 
     def likelihood(at):
-        return tweedie.log_density(y, 1.0, (at[0] * ones, at[1], at[2])).sum()
+        return (tweedie.log_density(y, 1.0, (at[0] * ones, *at[1:])) + tweedie.alone(y, 1.0, at[1:])).sum()
 
     tops = [minimize(lambda at: -likelihood(at), at, method="Nelder-Mead").fun for at in (begin, usual)]
     assert tops[0] < tops[1] - 5.0

@@ -40,7 +40,8 @@ from tools.results.published import MEASURED, keep, read_kept
 
 POINT = "scikit_learn"
 COLD, FIT, AGAIN = "flyrun fit, nothing compiled", "flyrun fit", "flyrun fit again"
-OURS = (COLD, FIT, AGAIN)
+GIVEN = "flyrun fit, power given"  # of Tweedie's alone
+OURS = (COLD, FIT, AGAIN, GIVEN)
 PAST = "past the limit"
 
 
@@ -159,6 +160,7 @@ def _rows(file: Path, model: str, n: int, asked: Any, before: list[dict[str, Any
     tools = [*TOOLS, *OURS] if file.suffix == ".csv" else [POINT, FIT, AGAIN]
     tools = [tool for tool in tools if not asked.only or tool in (*asked.only, *OURS)]
     tools = [tool for tool in tools if tool in OURS or model in TOOLS[tool].models]
+    tools = [tool for tool in tools if tool != GIVEN or model == "tweedie"]
     answers: dict[str, list[Answer]] = {tool: [] for tool in tools}
     given_up = {row["tool"] for row in before if row["rows"] == n and row["why"] == PAST}
     for turn in range(asked.repeats):
@@ -209,9 +211,9 @@ def _apart(found: dict[str, Any] | None, held: dict[str, Any] | None) -> dict[st
 
 def _answer(tool: str, model: str, file: Path, limit: float) -> Answer:
     if tool not in TOOLS:
-        for sub in {COLD: ("",), FIT: ("tables", "setup")}.get(tool, ()):
+        for sub in {COLD: ("",), AGAIN: ()}.get(tool, ("tables", "setup")):
             shutil.rmtree(file.with_name("cache") / sub, ignore_errors=True)
-        return _fit(model, file, limit)
+        return _fit(model, file, limit, ("--prior", f"power: constant({POWER:g})") if tool == GIVEN else ())
     script, *more = TOOLS[tool].script
     out = file.with_name("answer.json")
     out.unlink(missing_ok=True)
@@ -220,13 +222,13 @@ def _answer(tool: str, model: str, file: Path, limit: float) -> Answer:
     return Answer(seconds, None if why else json.loads(out.read_text("utf-8")), why)
 
 
-def _fit(model: str, file: Path, limit: float) -> Answer:
+def _fit(model: str, file: Path, limit: float, more: tuple[str, ...] = ()) -> Answer:
     folder = file.with_name("fit")
     shutil.rmtree(folder, ignore_errors=True)
     asked = ["--target", "y"]
     if model == "weibull":
         asked = [f"Surv(y, event) ~ {' + '.join(f'x{k}' for k in range(COLUMNS))}"]
-    words = ["fit", str(file), *asked, "--model", model, "--results-dir", str(folder), "--quiet"]
+    words = ["fit", str(file), *asked, "--model", model, "--results-dir", str(folder), "--quiet", *more]
     seconds, why = _timed([sys.executable, "-m", "flyrun", *words], file, limit)
     if why:
         return Answer(seconds, None, why)

@@ -203,8 +203,8 @@ class TermsPosterior(Terms):
                 if k in some:
                     by_b[n:] += some[k].T @ whole
         by_b[:n], by_aux = slopes[:n], slopes[n:]
-        if self._alike is not None:
-            y, trials, weights = (value[:, None] for value in self._alike)
+        if self.alike is not None:
+            y, trials, weights = (value[:, None] for value in self.alike)
             total = total + (weights * self.family.alone(y, trials, [*aux])).sum(axis=0)
             for k, each in enumerate(self.family.alone_derivatives(y, trials, [*aux])[0]):  # type: ignore[misc]
                 by_aux[k] += (weights * each).sum(axis=0)

@@ -180,7 +180,7 @@ class GroupedPosterior(Posterior):
         for draws, part in in_order(of_block, items, threads):
             total[draws] += part
         with np.errstate(all="ignore"):
-            total += self._alone(x)
+            total += self.alone(x)
         self.queries += len(x) * (each + len(self.rows) * (self.steps + 1) * (self.steps > 0))
         return np.where(np.isnan(total), -np.inf, total)
 
@@ -330,8 +330,8 @@ class GroupedPosterior(Posterior):
             self.queries += grid.shape[1] * len(rows)
         n = self.before
         curvature[n:, n:] += scales.expanded(lambda a: scales.log_density_sum(a, self.groups, products), h)[1]
-        if self._alike is not None:
-            y, trials, weights = self._alike
+        if self.alike is not None:
+            y, trials, weights = self.alike
             more = self.family.alone_derivatives(y, trials, aux)  # type: ignore[misc]
             value += float(np.sum(weights * self.family.alone(y, trials, aux)))
             for j, derivative in enumerate(more[0]):

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from flyrun.ground.numerics.six_points import NODES, POWERS, shares
 from flyrun.ground.numerics.special import Numbers, digamma, log_gamma, trigamma
 
 #: sds to which the sum goes, and its step, in sds, where (1 + α)·j at the largest term is at least SMOOTH:
@@ -20,9 +21,6 @@ CELL = 0.0625  # between nodes, to errors of 2e-11 in log W
 APART = 0.03125  # log α of nodes, to errors of 1e-10·α in log W
 _PIECE = 64  # cells whose polynomials are made together
 _TERMS, _PART = 30_000, 4_096  # and sums that are worked out at a time: they stay in a core's cache
-_NODES = np.arange(-2.0, 4.0)  # about a cell from 0 to 1
-_POWERS = np.linalg.inv(np.vander(_NODES, increasing=True))  # (6, 6): of values there, of t^0, t^1 …
-
 _PLACES = (0, 1, 3), (2, 4), (5,)  # below, of what polynomials and their derivatives give
 
 #: log W and its derivatives by z, a = log α, zz, za and aa
@@ -48,7 +46,7 @@ def _of_all(k: int, z: Numbers, alpha: Numbers) -> np.ndarray:
     if not out.size:
         return out
     with np.errstate(invalid="ignore"):  # what is infinite
-        many, nodes = np.ptp(np.log(each)) / APART + len(_NODES), np.maximum(_PIECE, np.ptp(z) / CELL)
+        many, nodes = np.ptp(np.log(each)) / APART + len(NODES), np.maximum(_PIECE, np.ptp(z) / CELL)
     few = each.size <= many or k > 1
     if not (each.size if few else many) * nodes <= z.size:
         known = np.isfinite(z) & np.isfinite(alpha)
@@ -81,8 +79,7 @@ def _read_near(z: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     parts = [(cell, np.flatnonzero(cells == cell)) for cell in np.unique(cells)]
     for cell, which in ((c, some[at : at + _PART]) for c, some in parts for at in range(0, len(some), _PART)):
         t = log_alpha[which] / APART - cell
-        weights = _POWERS.T @ t ** np.arange(len(_NODES))[:, None]
-        for weight, level in zip(weights, (cell + _NODES) * APART, strict=True):
+        for weight, level in zip(shares(t), (cell + NODES) * APART, strict=True):
             its = math.exp(level)
             ((rest,),) = _rest(1, (1.0 + its) * u[which] + its * level, its)
             out[which] += weight * rest
@@ -120,10 +117,10 @@ def _polynomial(coefficients: np.ndarray, cell: np.ndarray, t: np.ndarray, k: in
 @functools.lru_cache(1_024)
 def _piece(alpha: float, number: int) -> np.ndarray:
     """Of log W and its derivatives by a and aa, less their leading parts, t's coefficients, (3, 6, cells)."""
-    z = CELL * (_PIECE * number + np.arange(_NODES[0], _PIECE + _NODES[-1]))
+    z = CELL * (_PIECE * number + np.arange(NODES[0], _PIECE + NODES[-1]))
     values = _summed(6, z, np.full(len(z), alpha)) - _leading(6, z, alpha)
-    windows = sliding_window_view(values[[0, 2, 5]], len(_NODES), axis=1)
-    return np.ascontiguousarray(np.moveaxis(windows @ _POWERS.T, 2, 1))
+    windows = sliding_window_view(values[[0, 2, 5]], len(NODES), axis=1)
+    return np.ascontiguousarray(np.moveaxis(windows @ POWERS.T, 2, 1))
 
 
 def _leading(k: int, z: np.ndarray, alpha: Numbers) -> np.ndarray:
