@@ -10,7 +10,7 @@ from flyrun.ground.numerics import six_points
 if TYPE_CHECKING:
     from flyrun.fitting.rows_posterior import Posterior
 
-_MANY = 20_000  # rows from which on targets are moved onto a grid
+_MANY = 20_000  # rows from which on it is apart from theirs, and targets are moved onto a grid
 _STEPS = 2_048  # of it, by e
 _PART = 65_536  # rows at a time
 _EVALUATIONS = 20_000_000  # of targets × draws; beyond, a polynomial of the draws is fitted
@@ -57,9 +57,9 @@ def _on_grid(target: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nd
 def beyond(posterior: "Posterior", at: np.ndarray, x: np.ndarray) -> np.ndarray | None:
     """By how much this part of all rows, at draws x (S, P), is beyond its second order about `at` (P,), (S,).
 
-    None where there is none, or it would cost too much.
+    None where there is none, or it would cost too much, or rows are few: far draws need what cancels in them.
     """
-    if posterior.alike is None or posterior.bounds:
+    if posterior.alike is None or posterior.bounds or len(posterior.rows) < _MANY:
         return None
     its, a = posterior.alone_at(at), x[:, posterior.n_coefficients :]
     dear = len(posterior.alike[0]) * len(x) > _EVALUATIONS

@@ -31,7 +31,7 @@ _DEARER = 30  # times what a row costs that is read in its turn, of one that is 
 _MOST_DRAWS = 20_000  # of a round, where rows are few
 _PROBES = 6  # points at which remainders of all rows are looked at
 _LEAST_RATE, _PER_KAPPA = 20.0, 4.0  # λ = max(20, 4κ²) rows a draw
-_APART = 0.5  # κ beyond which the part of auxiliary numbers alone stays in rows, where it cancels others
+_APART = 0.2  # κ beyond which the part of auxiliary numbers alone stays in rows, where it cancels others
 _FARTHEST = 64.0  # times λ, of a draw far out
 _LEAST_SHARE = 0.02  # of a row's chance, by the mean's
 # Below so many rows a parameter draws are held against HMC; more of them where the posterior may have ridges,

@@ -66,6 +66,7 @@ def test_draws_that_read_few_rows_have_the_part_of_all(name, monkeypatch):
 
     kept, beyond = [], alone.beyond
     monkeypatch.setattr(weighted_draws, "_APART", 9.0)
+    monkeypatch.setattr(alone, "_MANY", 1)
     monkeypatch.setattr(alone, "_EVALUATIONS", 0 if whole.family.alone_of_logs else alone._EVALUATIONS)
     monkeypatch.setattr(alone, "beyond", lambda *of: kept.append(beyond(*of)) or kept[-1])
     right = off()
