@@ -100,3 +100,17 @@ def test_times_are_mostly_censored_and_each_package_is_asked_for_what_it_has(tmp
     assert asked["weibull"] == ["lifelines"]
     assert asked["tweedie"] == ["statsmodels", "glum"]
     assert "glum" not in asked["zero_inflated_poisson"]
+
+
+def test_a_power_is_given_to_all_or_sampled(tmp_path, monkeypatch):
+    said = {}
+    monkeypatch.setattr(
+        answers, "_timed", lambda words, file, limit: said.update({len(said): words}) or (1.0, "no")
+    )
+    asked = SimpleNamespace(only=["glum"], repeats=1, limit=60.0)
+    for model, given in (("tweedie", True), ("poisson", False)):
+        (tmp_path / "rows.csv").write_text("y")
+        rows = answers._rows(tmp_path / "rows.csv", model, 200, asked, [])
+        assert (answers.GIVEN in [row["tool"] for row in rows]) == given
+    typed = [words for words in said.values() if "--prior" in words]
+    assert [words[-1] for words in typed] == [f"power: constant({tables.POWER})"]
