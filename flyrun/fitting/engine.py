@@ -209,6 +209,9 @@ def _by_terms(
                     f"--budget {budget}: ended before chains made {_FEWEST_DRAWS} draws each; give a longer "
                     "--budget"
                 )
+            if not spent() and sampler.shortened(drawn):
+                drawn = sampler.draw(kept)
+                continue
             even = own_scales(posterior, drawn.psi, layout)
             rows = coefficients.summarise_chains(even, layout)
             doubt = turning.doubt(drawn, rows)

@@ -1,11 +1,14 @@
 """What weighted draws come from: a Gaussian or t about a centre, and a wider, heavier t beside it.
 
 k̂ judges the weights that were drawn, not those that were not, and a proposal that is too narrow never visits
-what it misses (Hesterberg 1995, defensive mixtures).
+what it misses (Hesterberg 1995, defensive mixtures). The log of an sd of groups has an exponential tail to
+the left, for its prior is flat at 0, of which the curvature at the mode says nothing: a share of draws has
+one.
 """
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -14,25 +17,45 @@ from scipy.special import gammaln, logsumexp
 WIDE = 0.2  # share of draws that are of the wide part
 _WIDTH, _WIDE_FREEDOM = 2.0, 4.0
 _FREEDOM, _FREEDOM_A_NUMBER, _FREEDOM_AN_OBSERVATION = 8.0, 2.0, 0.1
+_TAILED = 0.05  # share of draws that are of an exponential tail, where there are any
+TAIL = 1.5  # its scale, of the log of an sd: a half-t's has 1
 
 
 @dataclass(frozen=True)
 class Mixture:
     """The proposal. centre (P,), root (P, P) a lower triangle, shape root·rootᵀ.
 
-    freedom, wide_freedom: of the narrow and the wide part; 0 is a Gaussian.
+    freedom, wide_freedom: of the narrow and the wide part; 0 is a Gaussian. tails: places of numbers that
+    have an exponential tail to the left of the centre, and its scale; all others are as ever there.
     """
 
     centre: np.ndarray
     root: np.ndarray
     freedom: float = _FREEDOM
     wide_freedom: float = _WIDE_FREEDOM
+    tails: tuple[tuple[int, float], ...] = ()
 
     @staticmethod
-    def of(centre: np.ndarray, shape: np.ndarray, *freedoms: float) -> "Mixture":
+    def of(
+        centre: np.ndarray,
+        shape: np.ndarray,
+        freedom: float = _FREEDOM,
+        wide_freedom: float = _WIDE_FREEDOM,
+        tails: tuple[tuple[int, float], ...] = (),
+    ) -> "Mixture":
         """With this shape, (P, P)."""
         jitter = 1e-12 * np.diag(np.diag(shape))
-        return Mixture(centre, np.linalg.cholesky(shape + jitter), *freedoms)
+        return Mixture(centre, np.linalg.cholesky(shape + jitter), freedom, wide_freedom, tails)
+
+    @cached_property
+    def _others(self) -> "list[Mixture]":
+        """Of all numbers but one, for each tail."""
+        parts, shape = [], self.root @ self.root.T
+        for place, _ in self.tails:
+            kept = np.delete(np.arange(len(self.centre)), place)
+            its = self.centre[kept], shape[np.ix_(kept, kept)]
+            parts.append(Mixture.of(*its, self.freedom, self.wide_freedom))
+        return parts
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         """n draws, (n, P), and which are of the wide part."""
@@ -43,7 +66,14 @@ class Mixture:
             stretch[part] = width
             if dof:
                 stretch[part] *= np.sqrt(dof / rng.chisquare(dof, part.sum()))
-        return self.centre + (noise * stretch[:, None]) @ self.root.T, wide
+        x = self.centre + (noise * stretch[:, None]) @ self.root.T
+        if self.tails:
+            share = rng.random(n) * len(self.tails) / _TAILED
+            for k, (place, scale) in enumerate(self.tails):
+                tailed = (share >= k) & (share < k + 1)
+                x[tailed, place] = self.centre[place] - scale * rng.exponential(size=tailed.sum())
+                wide |= tailed
+        return x, wide
 
     def square(self, x: np.ndarray) -> np.ndarray:
         """Squared distance of x (n, P) from the centre by the shape, (n,)."""
@@ -54,7 +84,17 @@ class Mixture:
         size, mahalanobis_sq = len(self.centre), self.square(x)
         narrow = _log_t(mahalanobis_sq, size, self.freedom) + math.log(1.0 - WIDE)
         wide = _log_t(mahalanobis_sq / _WIDTH**2, size, self.wide_freedom) - size * math.log(_WIDTH)
-        return np.logaddexp(narrow, wide + math.log(WIDE)) - np.log(np.diag(self.root)).sum()
+        whole = np.logaddexp(narrow, wide + math.log(WIDE)) - np.log(np.diag(self.root)).sum()
+        if not self.tails:
+            return whole
+        parts = [whole + math.log1p(-_TAILED)]
+        for (place, scale), others in zip(self.tails, self._others, strict=True):
+            away = (self.centre[place] - x[:, place]) / scale
+            along = np.where(away >= 0.0, -away - math.log(scale), -np.inf)
+            parts.append(
+                along + others.log_density(np.delete(x, place, 1)) + math.log(_TAILED / len(self.tails))
+            )
+        return np.asarray(logsumexp(parts, axis=0))
 
 
 @dataclass(frozen=True)

@@ -269,7 +269,7 @@ def _moved(weighted: Weighted) -> Mixture:
     before = weighted.proposal
     shape = share * ((away * w[:, None]).T @ away) + (1.0 - share) * (before.root @ before.root.T)
     centre = before.centre + share * (centre - before.centre)
-    return Mixture.of(centre, shape, before.freedom, before.wide_freedom)
+    return Mixture.of(centre, shape, before.freedom, before.wide_freedom, tails=before.tails)
 
 
 def by_few_rows(

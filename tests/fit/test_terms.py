@@ -316,3 +316,42 @@ def test_where_slopes_have_no_digits_a_scale_is_taken(monkeypatch: pytest.Monkey
     root = turning.Whitening(posterior, centre).root
     assert np.isfinite(root).all()
     assert not np.allclose(root, usual)
+
+
+def separated(groups: int = 10) -> TermsPosterior:
+    """Three rows of yes or no in each of some groups that differ so much that most of them are all alike."""
+    rng, n = np.random.default_rng(1), 3 * groups
+    code = np.repeat(np.arange(groups), 3)
+    y = (4.0 * rng.standard_normal(groups)[code] + rng.logistic(size=n) > 0.0).astype(float)
+    pairs = np.unique([code, np.arange(n) % 2], axis=1, return_inverse=True)[1]
+    terms = tuple(
+        Term(its, np.ones((n, 1)), int(its.max()) + 1, False, (scales.USUAL.sd,)) for its in (code, pairs)
+    )
+    prior = CoefficientPrior(np.zeros(1), np.full(1, 10.0))
+    return TermsPosterior(family("logistic"), Rows(np.ones((n, 1)), y), prior, terms=terms)
+
+
+@pytest.mark.thorough
+@np.errstate(all="ignore")
+def test_steps_that_tails_hardly_take_are_halved() -> None:
+    sampler = turning.Sampler(separated(), np.random.default_rng(0), never)
+    sampler.log_step = np.log(0.9)  # as where the density bends less than in the tail
+    draws = sampler.draw(300)
+    assert draws.accepted > draws.in_tails()[0]
+    assert draws.in_tails()[0] < 0.5
+    settled = [{"coefficient": "a number", "rhat": 1.0, "ess_bulk": 1e4, "ess_tail": 1e4}]
+    alike = draws._replace(effects=np.random.default_rng(0).standard_normal((turning.CHAINS, 600, 1)))
+    assert "tail" in turning.doubt(alike, settled)
+    while sampler.shortened(draws):
+        draws = sampler.draw(300)
+    assert draws.in_tails()[0] >= 0.5
+
+
+def test_a_tail_that_is_hardly_left_is_found_and_no_other_negative_control() -> None:
+    rng = np.random.default_rng(0)
+    psi, chances = rng.standard_normal((turning.CHAINS, 400, 3)), np.full((turning.CHAINS, 400), 0.8)
+    draws = turning.Draws(psi, psi[:, :, :0], psi[:, :, 0], chances)
+    assert draws.in_tails()[0] == pytest.approx(0.8)
+    chances[:, 1:][psi[:, :-1, 1] > 1.6] = 0.1
+    least, place = draws.in_tails()
+    assert (least < 0.2, place) == (True, 1)

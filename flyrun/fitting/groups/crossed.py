@@ -18,7 +18,7 @@ from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.groups import effects, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.groups.nodes import Nodes
-from flyrun.fitting.proposal import Mixture, freedom
+from flyrun.fitting.proposal import TAIL, Mixture, freedom
 
 if TYPE_CHECKING:
     from scipy.interpolate import CubicSpline
@@ -174,7 +174,7 @@ class CrossedPosterior(GroupedPosterior):
                 k = int(np.argmax(np.diff([point.at for point in points])))
             points.insert(k + 1, self._at(0.5 * (points[k].at + points[k + 1].at), points[k]))
         self.grid_of_sds = points
-        return OverGrid.of(points, self.after)
+        return OverGrid.of(points, self.after, self.tails)
 
     def _bracketed(self) -> list[_Point]:
         """From far below the top to far below it, in equal steps."""
@@ -230,10 +230,11 @@ class OverGrid:
     root: np.ndarray
     freedom: float
     wide_freedom: float
+    tails: tuple[tuple[int, float], ...]
 
     @staticmethod
-    def of(points: list[_Point], place: int) -> "OverGrid":
-        """Of the grid, ascending; place: of the log sd in x."""
+    def of(points: list[_Point], place: int, tails: tuple[tuple[int, float], ...]) -> "OverGrid":
+        """Of the grid, ascending; place: of the log sd in x; tails: of numbers ahead of it."""
         from scipy.interpolate import CubicSpline  # late: a fifth of what every fit loads, and few need it
 
         at, values = np.array([point.at for point in points]), np.array([point.height for point in points])
@@ -244,7 +245,15 @@ class OverGrid:
             for part, power in ((1.0 - _FLAT, 1.0), (_FLAT, 0.5))
         )
         size, top = len(points[0].mode), points[int(values.argmax())]
-        parts = [Mixture(np.zeros(size), point.root, freedom(size)) for point in points]
+        parts = [
+            Mixture(
+                np.zeros(size),
+                point.root,
+                freedom(size),
+                tails=tuple((k, scale / point.sd[k]) for k, scale in tails),
+            )
+            for point in points
+        ]
         middle = 0.5 * (edges[1:] + edges[:-1])
         cholesky = np.zeros((size + 1, size + 1))
         others = np.delete(np.arange(size + 1), place)
@@ -262,6 +271,7 @@ class OverGrid:
             cholesky,
             parts[0].freedom,
             parts[0].wide_freedom,
+            (*tails, (place, TAIL)),
         )
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ _TAIL = 2.5  # sds of log sds that these reach: for large ones nodes are fewest 
 _QUANTILES = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.999)  # of a log sd
 _EVALUATIONS = 1.5e9  # rows × nodes × draws of a round, about
 _FEWEST = 700  # draws, of which about 500 are effective
-_EFFECTIVE = 0.5  # of draws, from which no further round is made if they are enough
+_WANTED, _EFFECTIVE = 1_500, 0.5  # draws, and share of them, from which no further round is made
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def draw(
             posterior.nodes, posterior.steps = choice
             each = len(posterior.rows) * posterior.nodes**posterior.effects
             draws = int(np.clip(_EVALUATIONS / each, _FEWEST, wanted))
-            enough = min(weighted_draws.WANTED, max(weighted_draws.ENOUGH, int(_EFFECTIVE * draws)))
+            enough = min(_WANTED, max(weighted_draws.ENOUGH, int(_EFFECTIVE * draws)))
             weighted = weighted_draws.by_all_rows(posterior, proposal, rng, draws, wanted=enough, spent=spent)
             error = _error(posterior, _across(posterior, weighted))
             if error <= EXACT or spent():

@@ -17,7 +17,7 @@ from scipy.special import roots_hermitenorm
 from flyrun.fitting import mode
 from flyrun.fitting.groups import scales, sums
 from flyrun.fitting.groups.nodes import Nodes, of_intercepts, of_pairs, spread
-from flyrun.fitting.proposal import Mixture, freedom
+from flyrun.fitting.proposal import TAIL, Mixture, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior
 from flyrun.fitting.table_rows import Rows, as_column
 from flyrun.ground.children import cores
@@ -118,7 +118,13 @@ class GroupedPosterior(Posterior):
         at, likelihood = mode.find(self, self.start())
         self.settle(at)
         shape = mode.covariance(likelihood.curvature + self.prior_at(at).curvature)
-        return Mixture.of(at, shape, freedom(self.size))
+        return Mixture.of(at, shape, freedom(self.size), tails=self.tails)
+
+    @property
+    def tails(self) -> tuple[tuple[int, float], ...]:
+        """Of log sds, as of Mixture; none where sds are known."""
+        places = {self.before, self.after - 1} if self.after > self.before else ()
+        return tuple((place, TAIL) for place in sorted(places))
 
     # -- blocks --------------------------------------------------------------------------------------------
 

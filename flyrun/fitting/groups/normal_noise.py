@@ -14,7 +14,7 @@ from flyrun.fitting import gaussian_noise, mode, weighted_draws
 from flyrun.fitting.groups import joint_map, scales
 from flyrun.fitting.groups.integrated_out import GroupedPosterior
 from flyrun.fitting.groups.ridge import Ridge
-from flyrun.fitting.proposal import Mixture
+from flyrun.fitting.proposal import TAIL, Mixture
 from flyrun.fitting.rows_posterior import Expansion
 from flyrun.fitting.weighted_draws import Weighted
 
@@ -101,6 +101,12 @@ class Sums:
         value += scales.log_prior(crossed, self.posterior.of_crossed) if learnt else 0.0
         return value, cholesky, along, sd
 
+    @property
+    def tails(self) -> tuple[tuple[int, float], ...]:
+        """Of log σ and log sds, as of Mixture."""
+        of_h = [(1 + place - self.posterior.before, scale) for place, scale in self.posterior.tails]
+        return ((0, TAIL), *of_h, *((place, TAIL) for place in range(self.ends, self.size)))
+
     def parts(self, n: int) -> Iterator[slice]:
         """n draws, so many at a time as `given` needs memory for."""
         width = len(self.whole)
@@ -136,9 +142,10 @@ def draw(
     at, density = mode.find(sums, sums.start())  # type: ignore[arg-type]
     gaussian_noise.refuse_none(posterior, at[0])
     gaussian_noise.refuse_unbounded(posterior, at, 0, sums.log_density)
-    proposal = Mixture.of(at, mode.covariance(density.curvature))
+    proposal = Mixture.of(at, mode.covariance(density.curvature), tails=sums.tails)
     draws = weighted_draws.by_all_rows(sums, proposal, rng, n, spent=spent)  # type: ignore[arg-type]
-    if sums.size == 2 and (draws.why or draws.effective < weighted_draws.WANTED):
+    poor = draws.why or draws.effective < weighted_draws.WANTED or posterior.groups == sums.count
+    if sums.size == 2 and poor:
         ridge = Ridge(sums.log_density, at, sums.count)
         draws = weighted_draws.by_all_rows(sums, ridge, rng, n, 1, spent=spent)  # type: ignore[arg-type]
     width = posterior.width

@@ -25,6 +25,7 @@ _ANGLE = (0.35, 0.65)  # of a trajectory, in half turns
 _SMALL = (0.05, 4)  # share of trajectories of so many times smaller steps, for where the density bends more
 _FIRST = 0.8  # angle of a step, at first
 _LEAST, _MOST = 0.01, 0.5 * np.pi
+_TAIL, _IN_TAILS = 0.05, 0.5  # share of draws that a tail has; chance there, on average, at least
 _LEAST_MOVE = 0.3  # of energies, from draw to draw, by their variance
 _TOGETHER = 500  # effects whose draws are judged at a time
 _STEP = 1e-3  # of differences
@@ -33,20 +34,31 @@ _FLOOR, _TAKEN = 0.05, 0.3  # of an eigenvalue that differences give, relative; 
 
 
 class Draws(NamedTuple):
-    """psi: (C, T, size), coefficients, auxiliary numbers and h; effects: (C, T, E) float32; energies: (C, T);
-    accepted: on average."""
+    """psi: (C, T, size), coefficients, auxiliary numbers and h; effects: (C, T, E) float32; energies: (C, T),
+    where trajectories began; chances: (C, T), that they are accepted."""
 
     psi: np.ndarray
     effects: np.ndarray
     energies: np.ndarray
-    accepted: float
+    chances: np.ndarray
+
+    @property
+    def accepted(self) -> float:
+        """On average."""
+        return float(self.chances.mean()) if self.chances.size else 0.0
 
     def with_more(self, more: "Draws") -> "Draws":
         """These and later ones."""
-        pairs = zip(self[:3], more[:3], strict=True)
-        psi, effects, energies = (np.concatenate(both, axis=1) for both in pairs)
-        share = more.psi.shape[1] / psi.shape[1]
-        return Draws(psi, effects, energies, (1.0 - share) * self.accepted + share * more.accepted)
+        return Draws(*(np.concatenate(both, axis=1) for both in zip(self, more, strict=True)))
+
+    def in_tails(self) -> tuple[float, int]:
+        """The least chance, on average, from a tail of a number of psi, and which number that is."""
+        began, chances = self.psi[:, :-1].reshape(-1, self.psi.shape[2]), self.chances[:, 1:].ravel()
+        order, count = np.argsort(began, axis=0), max(1, int(_TAIL * len(began)))
+        each = np.minimum(
+            *(chances[order[part]].mean(axis=0) for part in (slice(count), slice(-count, None)))
+        )
+        return float(each.min()), int(each.argmin())
 
 
 class Whitening:
@@ -123,7 +135,7 @@ class Sampler:
     ) -> None:
         """Find a reference and warm up."""
         self.posterior, self.rng, self.spent = posterior, rng, spent
-        self.log_step, self.accepted = np.log(_FIRST), 0.0
+        self.log_step = np.log(_FIRST)
         posterior.search(spent)
         self.whitening = Whitening(posterior, np.zeros(posterior.size - posterior.n_led))
         self._start(rng.standard_normal((posterior.size + posterior.n_effects, CHAINS)))
@@ -183,23 +195,28 @@ class Sampler:
             if m > 1 and self.spent():
                 break
             accepted, energy = self.iterate()
-            kept.append((self.at.read, self.at.effects, energy))
+            kept.append((self.at.read, self.at.effects, energy, accepted))
             error += (_ACCEPTED - accepted.mean() - error) / (m + 8)
             self.log_step = np.clip(centre - np.sqrt(m) / 0.2 * error, np.log(_LEAST), np.log(_MOST))
             share = m**-0.75
             mean = share * self.log_step + (1.0 - share) * mean
         self.log_step = mean
-        return _stacked(kept, 0.0)
+        return _stacked(kept)
 
     def draw(self, iterations: int) -> Draws:
         """So many draws a chain, fewer where the time is up."""
         kept: list[tuple[np.ndarray, ...]] = []
-        accepted = list[float]()
         while len(kept) < iterations and not self.spent():
             chance, energy = self.iterate()
-            accepted.append(chance.mean())
-            kept.append((self.at.read, self.at.effects.astype(np.float32), energy))
-        return _stacked(kept, float(np.mean(accepted)) if accepted else 0.0)
+            kept.append((self.at.read, self.at.effects.astype(np.float32), energy, chance))
+        return _stacked(kept)
+
+    def shortened(self, draws: Draws) -> bool:
+        """Halve the angle of a step where trajectories from some tail are hardly accepted: whether it was."""
+        if draws.in_tails()[0] >= _IN_TAILS or self.log_step - np.log(2.0) < np.log(_LEAST):
+            return False
+        self.log_step -= np.log(2.0)
+        return True
 
     def _move(self, draws: Draws) -> None:
         """Move the reference to the mean of draws, and the covariance of s to theirs; chains stay there."""
@@ -235,6 +252,11 @@ def doubt(draws: Draws, rows: Sequence[dict[str, Any]]) -> str:
             f"the chains do not agree yet: R-hat of {name} is {rhat:.3f}, its effective draws {bulk:,.0f}, "
             f"in the tails {tail:,.0f}; a longer --budget runs longer"
         )
+    if (chance := draws.in_tails()[0]) < _IN_TAILS:
+        return (
+            f"the chains hardly move in a number's tail, where {chance:.0%} of trajectories are accepted, so "
+            "that it may be too short; a longer --budget runs longer"
+        )
     moved = np.diff(draws.energies, axis=1)
     fraction = (moved**2).mean(axis=1) / draws.energies.var(axis=1)
     if fraction.min() < _LEAST_MOVE:
@@ -250,8 +272,8 @@ def _lack(rhat: Numbers, bulk: Numbers, tail: Numbers) -> Numbers:
     return np.nan_to_num(lack, nan=np.inf)
 
 
-def _stacked(kept: list, accepted: float) -> Draws:
+def _stacked(kept: list) -> Draws:
     if not kept:
-        return Draws(np.empty((CHAINS, 0, 1)), np.empty((CHAINS, 0, 1)), np.empty((CHAINS, 0)), 0.0)
-    psi, effects, energies = (np.stack(part) for part in zip(*kept, strict=True))
-    return Draws(psi.transpose(2, 0, 1), effects.transpose(2, 0, 1), energies.T, accepted)
+        return Draws(*(np.empty((CHAINS, 0, *rest)) for rest in ((1,), (1,), (), ())))
+    psi, effects, energies, chances = (np.stack(part) for part in zip(*kept, strict=True))
+    return Draws(psi.transpose(2, 0, 1), effects.transpose(2, 0, 1), energies.T, chances.T)
