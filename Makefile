@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make measured MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations found_bounds hogwild full smoke test test-rest test-all test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_families bench_certificate bench_billion bench_groups bench_groups_hard docs results theorems lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations found_bounds hogwild full smoke test test-rest test-all test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_families bench_certificate bench_billion bench_groups bench_groups_hard bench_groups_nuts docs results theorems lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -203,6 +203,10 @@ bench_groups: $(VENV)/dev.stamp ## fits with groups, and chains of many terms be
 
 bench_groups_hard: $(VENV)/dev.stamp ## 153 hard tables with groups against long chains: none accepted and wrong; into results/measured/group_hard (an hour)
 	$(VENV)/bin/python -m tools.groups.hard --out $(MEASURED)/group_hard $(ARGS)
+
+bench_groups_nuts: $(VENV)/dev.stamp ## twelve tables with groups against NumPyro's NUTS; into results/measured/group_nuts (20 minutes)
+	$(call install,'.[peers]')
+	$(VENV)/bin/python -m tools.groups.against_nuts --out $(MEASURED)/group_nuts $(ARGS)
 
 docs: $(VENV)/dev.stamp ## conf/ and docs/reference from the classes in flyrun/experiments/config
 	$(VENV)/bin/python docs/generate.py

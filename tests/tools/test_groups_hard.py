@@ -1,11 +1,14 @@
 """`make bench_groups_hard`: tables are as they are said to be, references have their density's slopes, wrong
 answers are told."""
 
+from pathlib import Path
+from types import ModuleType
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from tools.groups import beside, hard, many_chains
+from tools.groups import beside, hard, many_chains, prior_draws
 from tools.groups.beside import Answer, apart
 from tools.groups.many_chains import Model, Term
 
@@ -40,11 +43,12 @@ def test_effects_have_the_sds_and_correlation_that_are_read() -> None:
 
 
 @pytest.mark.thorough
-def test_many_chains_find_what_quadrature_does() -> None:
+@pytest.mark.parametrize("method", [many_chains, prior_draws])
+def test_references_find_what_quadrature_does(method: ModuleType) -> None:
     rng = np.random.default_rng(3)
     code, y = np.repeat(np.arange(3), 4), rng.standard_normal(12)
     its = Model("gaussian", np.empty((12, 0)), y, (Term(code),), 0)
-    x = many_chains.settled(its, lambda at: beside.unsettled({"h": at[..., 2], "s": at[..., 1]}))
+    x = method.settled(its, lambda at: beside.unsettled({"h": at[..., 2], "s": at[..., 1]}))
     h, s = np.meshgrid(np.linspace(-9, 6, 400), np.linspace(-4, 3, 400))
     total, within = 1.0 * (code[:, None] == code), np.eye(12)
     log_p = np.empty_like(h)
@@ -83,3 +87,27 @@ def test_tables_are_what_they_are_called_and_the_same_again() -> None:
         groups, each = hard.SIZES[kind]
         assert (len(sizes), set(sizes)) == (groups, {each})
         assert case.frame.equals(hard.case(kind, "poisson", case.name.rpartition(", ")[2]).frame)
+
+
+@pytest.mark.thorough
+def test_draws_from_the_prior_agree_with_chains_of_correlated_effects() -> None:
+    its = model("gaussian", correlated=True)
+    chains, drawn = (
+        method.settled(its, lambda at: beside.unsettled({f"{k}": at[..., k] for k in range(8)}))
+        for method in (many_chains, prior_draws)
+    )
+    names = [f"{k}" for k in range(its.size)]
+    known, ours = (Answer({name: x[..., int(name)] for name in names}, "", "") for x in (chains, drawn))
+    assert not [one.name for one in apart(ours, known) if one.wrong]
+    other = Answer({name: x * 1.3 for name, x in ours.numbers.items()}, "", "")
+    assert [one.name for one in apart(other, known) if one.wrong]
+
+
+def test_references_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = hard.case("sd 0", "gaussian", "intercepts")
+    monkeypatch.setattr(beside.Case, "reference", lambda its: Answer({"x": np.ones((2, 3))}, "why", "how"))
+    made = beside.kept_reference(case, tmp_path)
+    monkeypatch.delattr(beside.Case, "reference")
+    kept = beside.kept_reference(case, tmp_path)
+    assert (kept.refused, kept.how) == (made.refused, made.how) == ("why", "how")
+    assert np.array_equal(kept.numbers["x"], made.numbers["x"])

@@ -6,7 +6,8 @@ Where a posterior is normal these are means in sds, and ratios of sds.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,26 +16,31 @@ from scipy.special import ndtri
 
 import flyrun
 from flyrun.families.family import family
+from flyrun.fitting.groups.stored_curves import Drawn, basis_of
 from flyrun.fitting.groups.stored_effects import Effects
 from flyrun.ground.diagnostics import ess
 from flyrun.ground.errors import FlyrunError
-from tools.groups import many_chains
+from tools.groups import many_chains, prior_draws
 
-OFF, WIDENED, ALLOWED = 0.1, 0.08, 2.0  # sds, logs of an sd; and so many standard errors of both sides
+OFF, WIDENED, ALLOWED = 0.1, 0.08, 2.0  # sds, shares of an sd; and so many standard errors of both sides
 ERROR = 0.03  # of the reference's means and sds, by the spread between its chains
 _LEVELS = 5  # of a term, whose effects are compared
+FURTHER = {  # parameters of generated tables, as they are sampled
+    "gaussian": [-0.5], "student_t": [-0.5, np.log(4.0)], "negative_binomial": [1.0], "gamma": [1.0],
+    "ordinal": [-0.5, 0.3],
+}  # fmt: skip
 
 
 class Bar(NamedTuple):
-    """A term as lme4 has it. group: a column, or two as g:s; slope: a column, if there is one."""
+    """A term as lme4 has it. group: a column, or two as g:s; slopes: columns."""
 
     group: str
-    slope: str = ""
+    slopes: tuple[str, ...] = ()
     correlated: bool = True
 
     def __str__(self) -> str:
         """As a formula has it."""
-        effects = " + ".join(filter(None, ["1", self.slope]))
+        effects = " + ".join(["1", *self.slopes])
         return f"({effects} {'|' if self.correlated else '||'} {self.group})"
 
     def levels(self, frame: pd.DataFrame) -> pd.Series:
@@ -47,18 +53,23 @@ class Bar(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A table. columns: of the fixed part, of mean 0 and sd 1."""
+    """A table. columns: of the fixed part, of mean 0 and sd 1; smooths: those of them with a curve; trials: a
+    column, if there is one."""
 
     name: str
     family: str
     frame: pd.DataFrame
     columns: tuple[str, ...]
     bars: tuple[Bar, ...]
+    smooths: tuple[str, ...] = ()
+    trials: str = ""
 
     @property
     def formula(self) -> str:
         """What `flyrun fit` is asked."""
-        return f"y ~ {' + '.join([*self.columns, *map(str, self.bars)])}"
+        fixed = [f"s({name})" if name in self.smooths else name for name in self.columns]
+        target = " | ".join(filter(None, ["y", self.trials]))
+        return f"{target} ~ {' + '.join([*fixed, *map(str, self.bars)])}"
 
     def answer(self, budget: float) -> "Answer":
         """By `flyrun.fit` with its defaults and this budget in seconds."""
@@ -78,19 +89,33 @@ class Case(NamedTuple):
             for k, name in enumerate(its):
                 numbers[name] = family(self.family).unread(read)[..., k]
             chains = len(beta)
-            for effects in fit._fitted().factors:
+            for effects in fit._fitted().effects:
                 if isinstance(effects, Effects):
                     numbers |= dict(_of_levels(effects, chains))
+                else:
+                    numbers |= dict(self._of_rows(effects, chains))
             return Answer(numbers, "" if about["agreed"] else "the chains do not agree yet", about["how"])
 
+    def _of_rows(self, drawn: Drawn, chains: int) -> Iterator[tuple[str, np.ndarray]]:
+        """What a curve is in some rows, without its line."""
+        for row in spread(len(self.frame)):
+            values = self.frame.loc[[row], list(drawn.smooth.names)].to_numpy()
+            splines = basis_of(drawn.smooth, drawn.columns).splines(values)[0]
+            yield f"{drawn.smooth.group} in row {row}", _by_chain(drawn.values[0] @ splines, chains)
+
     def reference(self) -> "Answer":
-        """By many chains, until they have settled."""
+        """By many chains, until they have settled.
+
+        Where groups have a row each, under normal noise, by draws from the prior: chains do not settle there.
+        """
         y, its = self.frame["y"], family(self.family)
         shift, unit = (float(y.mean()), float(y.std(ddof=0))) if its.link == "identity" else (0.0, 1.0)
         target = (y - shift) / unit if unit != 1.0 else y.cat.codes if y.dtype == "category" else y
         groups = [np.unique(bar.levels(self.frame), return_inverse=True) for bar in self.bars]
         terms = tuple(
-            many_chains.Term(code, self.frame[bar.slope].to_numpy() if bar.slope else None, bar.correlated)
+            many_chains.Term(
+                code, self.frame[bar.slopes[0]].to_numpy() if bar.slopes else None, bar.correlated
+            )
             for bar, (_, code) in zip(self.bars, groups, strict=True)
         )
         x, classes = (
@@ -110,16 +135,13 @@ class Case(NamedTuple):
                 sds, rho, _, u = (
                     each.reshape(*at.shape[:2], *each.shape[1:]) for each in model.effects(flat, k)
                 )
-                for j, slope in enumerate(filter(None, ["intercept", bar.slope])):
-                    found[f"sd({slope} by {bar.group})" if j else f"sd({bar.group})"] = unit * sds[..., j]
-                    for place in _spread(len(levels)):
-                        found[f"{bar.group}[{levels[place]}] {slope}"] = unit * u[:, :, j, place]
-                if bar.slope and bar.correlated:
-                    found[f"cor({bar.slope} by {bar.group})"] = rho
+                found |= effects_of(bar, levels, unit * sds, unit * u.swapaxes(2, 3), rho[..., None])
             return found
 
-        found = numbers(many_chains.settled(model, lambda at: unsettled(numbers(at))))
-        return Answer(found, unsettled(found), "many chains")
+        ridge = self.family == "gaussian" and any(term.code.max() + 1 == len(y) for term in terms)
+        method = prior_draws if ridge else many_chains
+        found = numbers(method.settled(model, lambda at: unsettled(numbers(at))))
+        return Answer(found, unsettled(found), method.__name__)
 
 
 class Answer(NamedTuple):
@@ -131,21 +153,41 @@ class Answer(NamedTuple):
     how: str
 
 
-def _spread(levels: int) -> list[int]:
+def spread(levels: int) -> list[int]:
     """Places of those that are compared."""
     return [k * levels // min(levels, _LEVELS) for k in range(min(levels, _LEVELS))]
 
 
+def effects_of(
+    bar: Bar, levels: Sequence[str], sds: np.ndarray, u: np.ndarray, correlations: np.ndarray
+) -> dict[str, np.ndarray]:
+    """A term's numbers by name, (C, T) each: of sds (C, T, q), effects (C, T, J, q) of levels in order, and
+    correlations (C, T, q(q−1)/2) row by row."""
+    names = ["intercept", *bar.slopes]
+    found = {
+        f"sd({name} by {bar.group})" if j else f"sd({bar.group})": sds[..., j] for j, name in enumerate(names)
+    }
+    pairs = [(names[k], names[j]) for j in range(len(names)) for k in range(j)] if bar.correlated else []
+    for k, (one, other) in enumerate(pairs):
+        both = other if one == "intercept" else f"{one}, {other}"
+        found[f"cor({both} by {bar.group})"] = correlations[..., k]
+    for place in spread(len(levels)):
+        found |= {f"{bar.group}[{levels[place]}] {name}": u[:, :, place, j] for j, name in enumerate(names)}
+    return found
+
+
 def _of_levels(effects: Effects, chains: int) -> Iterator[tuple[str, np.ndarray]]:
     order = np.argsort(effects.levels)
-    for place in order[_spread(len(order))]:
+    for place in order[spread(len(order))]:
         for j, name in enumerate(effects.names):
             values = effects.values[place, :, j].astype(float)
-            length = len(values) // chains
-            yield (
-                f"{effects.bar.group}[{effects.levels[place]}] {name}",
-                values[: chains * length].reshape(chains, length),
-            )
+            yield f"{effects.bar.group}[{effects.levels[place]}] {name}", _by_chain(values, chains)
+
+
+def _by_chain(values: np.ndarray, chains: int) -> np.ndarray:
+    """(C, T) of draws (S,), chain after chain."""
+    length = len(values) // chains
+    return values[: chains * length].reshape(chains, length)
 
 
 def _own_scores(draws: np.ndarray) -> np.ndarray:
@@ -167,25 +209,26 @@ def unsettled(numbers: dict[str, np.ndarray]) -> str:
 
 
 class Apart(NamedTuple):
-    """off: of a mean, in sds; wide: the log of an sd; errors of both; wrong: beyond what is allowed."""
+    """off: of a mean, in sds; wide: the log of an sd; errors of both; widened: the share of an sd that is
+    allowed, beside errors."""
 
     name: str
     off: float
     wide: float
     of_off: float
     of_wide: float
+    widened: float = WIDENED
 
     @property
     def wrong(self) -> bool:
         """Whether it is beyond what is allowed."""
-        off = self.off > OFF + ALLOWED * self.of_off
-        return off or abs(self.wide) > WIDENED + ALLOWED * self.of_wide
+        return self.share > 1.0
 
     @property
     def share(self) -> float:
         """Of what is allowed."""
         off = self.off / (OFF + ALLOWED * self.of_off)
-        return max(off, abs(self.wide) / (WIDENED + ALLOWED * self.of_wide))
+        return max(off, abs(self.wide) / (np.log1p(self.widened) + ALLOWED * self.of_wide))
 
 
 def apart(ours: Answer, known: Answer) -> list[Apart]:
@@ -196,7 +239,7 @@ def apart(ours: Answer, known: Answer) -> list[Apart]:
         scores = [_scores(order, x) for x in (ours.numbers[name], theirs)]
         mean = scores[0].mean() - scores[1].mean()
         wide = np.log(scores[0].std() / scores[1].std())
-        of_off, of_wide = np.hypot(_errors(scores[0]), _between(scores[1]))
+        of_off, of_wide = np.hypot(errors(scores[0]), _between(scores[1]))
         found.append(Apart(name, abs(float(mean)), float(wide), float(of_off), float(of_wide)))
     return found
 
@@ -207,20 +250,35 @@ def _scores(order: np.ndarray, x: np.ndarray) -> np.ndarray:
     return ndtri((below + 0.5) / (len(order) + 1.0))
 
 
-def _errors(scores: np.ndarray) -> np.ndarray:
-    """Standard errors of a mean and of the log of an sd, of draws (C, T) of about N(0, 1)."""
+def errors(scores: np.ndarray) -> np.ndarray:
+    """Standard errors of a mean and of the log of an sd, of draws (C, T)."""
     its = ess.summary(scores[..., None], wanted=("bulk", "square"))
-    sd = scores.std()
-    return np.array([sd / np.sqrt(max(its.bulk[0], 4.0)), 1.0 / np.sqrt(2.0 * max(its.square[0], 4.0))])
+    sd, square = scores.std(), (scores - scores.mean()) ** 2
+    of_sd = 0.5 * square.std() / sd**2
+    return np.array([sd / np.sqrt(max(its.bulk[0], 4.0)), of_sd / np.sqrt(max(its.square[0], 4.0))])
 
 
-def row_of(case: Case, budget: float) -> dict[str, Any]:
-    """What is answered of a table, and how far that is off."""
+def kept_reference(case: Case, folder: Path | None) -> Answer:
+    """The reference, from the folder where it is there, else made and kept there; without one made."""
+    path = None if folder is None else folder / f"{case.name.replace(', ', '-').replace(' ', '_')}.npz"
+    if path is not None and path.exists():
+        with np.load(path) as kept:
+            numbers = dict(kept)
+        return Answer(numbers, str(numbers.pop("refused")), str(numbers.pop("how")))
+    known = case.reference()
+    if path is not None:
+        about = {"refused": np.array(known.refused), "how": np.array(known.how)}
+        np.savez(path, **{name: x.astype(np.float32) for name, x in known.numbers.items()}, **about)
+    return known
+
+
+def row_of(case: Case, budget: float, folder: Path | None = None) -> dict[str, Any]:
+    """What is answered of a table, and how far that is off. folder: as of `kept_reference`."""
     ours = case.answer(budget)
     row = {"rows": len(case.frame), "family": case.family, "formula": case.formula, "how": ours.how}
     if not ours.numbers:
         return row | {"outcome": "refused", "why": ours.refused}
-    known = case.reference()
+    known = kept_reference(case, folder)
     numbers = apart(ours, known)
     worst = max(numbers, key=lambda one: one.share)
     outcome = "unsettled" if known.refused else "wrong" if worst.wrong else "right"

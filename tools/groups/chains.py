@@ -33,6 +33,7 @@ from flyrun.fitting.table_rows import Rows
 from flyrun.fitting.weighted_draws import never
 from flyrun.ground import environment
 from flyrun.ground.diagnostics import ess
+from flyrun.ground.errors import FlyrunError
 from flyrun.ground.page.render import View, markdown, number
 from tools.results.published import MEASURED, keep, read_kept
 
@@ -145,13 +146,30 @@ def _nuts(case: Case, frame: pd.DataFrame, folder: Path, python: str) -> float:
     """CPU seconds of NUTS to as many, its compilation among them; NaN where it is not run."""
     if not python or case.rows > _NUTS_ROWS:
         return np.nan
-    frame.to_csv(folder / "t.csv", index=False)
-    about = {"family": case.family, "columns": case.columns, "terms": case.terms}
-    words = [python, str(Path(__file__).with_name("nuts.py")), str(folder / "t.csv"), json.dumps(about)]
-    ended = subprocess.run(words, capture_output=True, text=True, check=True)
-    with np.load(folder / "t.npz") as draws:
-        worst = worst_of(*(draws[name] for name in draws if name != "seconds"))
-        return float(draws["seconds"]) * _EFFECTIVE / worst if ended.returncode == 0 else np.nan
+    columns = [f"x{k}" for k in range(case.columns)]
+    terms = [(f"g{k}", columns[:slopes], True) for k, (_, slopes) in enumerate(case.terms)]
+    about = {"family": case.family, "columns": columns, "terms": terms}
+    draws = by_nuts(python, frame, about, folder / "t.csv")
+    seconds = float(draws.pop("seconds"))
+    return seconds * _EFFECTIVE / worst_of(*draws.values())
+
+
+def by_nuts(python: str, frame: pd.DataFrame, about: dict[str, Any], path: Path) -> dict[str, np.ndarray]:
+    """Draws (C, T, n) by name, and seconds, of tools/groups/nuts.py, by a Python that has NumPyro.
+
+    path: of a .csv that is written, beside which draws are kept; read again where they are there. Raises
+    FlyrunError with what NumPyro said.
+    """
+    kept = path.with_suffix(".npz")
+    if not kept.exists():
+        frame.to_csv(path, index=False)
+        words = [python, str(Path(__file__).with_name("nuts.py")), str(path), json.dumps(about)]
+        ended = subprocess.run(words, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            last = ended.stderr.strip().splitlines()[-1:]
+            raise FlyrunError(f"--peers {python}: {''.join(last)}; install 'flyrun[peers]' there")
+    with np.load(kept) as draws:
+        return dict(draws)
 
 
 def _lme4(case: Case, frame: pd.DataFrame, folder: Path) -> float:

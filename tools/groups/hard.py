@@ -2,7 +2,7 @@
 chains.
 
     python -m tools.groups.hard [--only KIND,…] [--families FAMILY,…] [--first 0] [--last N] [--resume]
-        [--budget 120] [--out FILE]
+        [--budget 600] [--references FOLDER] [--out FILE]
 
 Kinds: two groups; three of three rows each; effects of sd 0; of sd 4 with three rows a group, most of which
 are all alike; slopes that are ± the intercepts; one row a group. Each with (1 | g), (x | g), (x || g), a
@@ -24,7 +24,7 @@ import pandas as pd
 
 from flyrun.families.family import family
 from flyrun.ground.page.render import View, markdown
-from tools.groups.beside import ALLOWED, ERROR, OFF, WIDENED, Bar, Case, row_of
+from tools.groups.beside import ALLOWED, ERROR, FURTHER, OFF, WIDENED, Bar, Case, row_of
 from tools.groups.many_chains import CHAINS
 from tools.results.published import MEASURED, keep, read_kept
 
@@ -33,12 +33,12 @@ FAMILIES = ("gaussian", "logistic", "poisson", "negative_binomial", "gamma", "st
 _SEPARATED = ("logistic", "poisson", "negative_binomial", "ordinal")  # whose rows of a group may be all alike
 TERMS = {
     "intercepts": (Bar("g"),),
-    "slopes": (Bar("g", "x"),),
-    "uncorrelated": (Bar("g", "x", False),),
+    "slopes": (Bar("g", ("x",)),),
+    "uncorrelated": (Bar("g", ("x",), False),),
     "crossed": (Bar("g"), Bar("h")),
     "nested": (Bar("g"), Bar("g:s")),
 }
-BUDGET = 120.0  # seconds
+BUDGET = 600.0  # seconds, as a fit has by default
 SIZES = {  # groups, rows of each
     "two groups": (2, 12),
     "three by three": (3, 3),
@@ -78,7 +78,7 @@ def case(kind: str, of: str, terms: str) -> Case:
         slopes = (
             u * rng.choice([-1.0, 1.0]) if kind == "correlation 1" else 0.5 * sd * rng.standard_normal(groups)
         )
-        eta = 0.3 + 0.5 * x + u[g] + (slopes[g] * x if bars[0].slope else 0.0)
+        eta = 0.3 + 0.5 * x + u[g] + (slopes[g] * x if bars[0].slopes else 0.0)
         if len(bars) > 1:
             more = np.unique(
                 bars[1].levels(pd.DataFrame({k: v.astype(str) for k, v in codes.items()})),
@@ -86,11 +86,7 @@ def case(kind: str, of: str, terms: str) -> Case:
             )[1]
             eta = eta + 0.7 * sd * rng.standard_normal(more.max() + 1)[more]
         eta = np.clip(eta, -6.0, 6.0 if family(of).link != "log" else 4.0)
-        further = {
-            "gaussian": [-0.5], "student_t": [-0.5, np.log(4.0)], "negative_binomial": [1.0], "gamma": [1.0],
-            "ordinal": [-0.5, 0.3],
-        }  # fmt: skip
-        y = np.asarray(family(of).draw(rng, 1, [eta, *(np.array([a]) for a in further.get(of, []))]), float)
+        y = np.asarray(family(of).draw(rng, 1, [eta, *(np.array([a]) for a in FURTHER.get(of, []))]), float)
         if len(np.unique(y)) >= (3 if of == "ordinal" else 2):
             break
     frame = pd.DataFrame({name: [f"{name}{code:02d}" for code in its] for name, its in codes.items()})
@@ -193,6 +189,7 @@ def main() -> int:
     parser.add_argument("--last", type=int, default=10**6)
     parser.add_argument("--resume", action="store_true", help="leave out tables that FILE has")
     parser.add_argument("--budget", type=float, default=BUDGET)
+    parser.add_argument("--references", type=Path, help="folder that keeps them, and whose are taken")
     parser.add_argument("--out", type=Path, default=MEASURED / "group_hard")
     asked = parser.parse_args()
     out = asked.out.with_suffix(".csv")
@@ -203,7 +200,8 @@ def main() -> int:
         if kind not in asked.only or of not in asked.families or (asked.resume and name in rows):
             continue
         began = time.monotonic()
-        row = {"name": name, "kind": kind, "terms": terms} | row_of(case(kind, of, terms), asked.budget)
+        row = {"name": name, "kind": kind, "terms": terms}
+        row |= row_of(case(kind, of, terms), asked.budget, asked.references)
         row["marked"] = bool(row.get("marked"))
         rows[name] = row
         about = [f"{row[key]:.3f}" for key in ("off", "wide", "share") if key in row]

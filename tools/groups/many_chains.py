@@ -16,10 +16,10 @@ from flyrun.families.family import family
 CHAINS = 64
 _STEPS = 24  # of a trajectory, at most
 _ACCEPTED = 0.85
-_PILOTS, _ROUND, _MOST = (100, 150, 150), 400, 6_400  # iterations
+_PILOTS, _ROUND, _MOST = (100, 150, 150), 400, 3_200  # iterations
 _SMALLER = 2.0  # powers of ten by which some chains' steps are smaller, for where the density bends more
 _GAIN = 0.1  # by which steps adapt
-_INTERCEPT, _SLOPE, _SD, _FREEDOM = 10.0, 2.5, 2.5, 3.0  # scales of default priors; a half-t's freedom
+_INTERCEPT, _SLOPE, SD, FREEDOM = 10.0, 2.5, 2.5, 3.0  # scales of default priors; a half-t's freedom
 
 
 class Term(NamedTuple):
@@ -85,10 +85,10 @@ class Model:
             rows = np.broadcast_to(slopes[1 + k] + alone[k], eta.shape).sum(axis=1)
             out[:, d + k] = rows + number.prior.derivatives(a)[0]
         for k, (term, ones, (sds, rho, z, _)) in enumerate(zip(self.terms, self.ones, parts, strict=True)):
-            share = (sds / _SD) ** 2 / _FREEDOM
-            value += (np.log(sds) - 0.5 * (_FREEDOM + 1.0) * np.log1p(share)).sum(axis=1)
+            share = (sds / SD) ** 2 / FREEDOM
+            value += (np.log(sds) - 0.5 * (FREEDOM + 1.0) * np.log1p(share)).sum(axis=1)
             value += -0.5 * (z * z).sum(axis=(1, 2))
-            of_sds = 1.0 - (_FREEDOM + 1.0) * share / (1.0 + share)
+            of_sds = 1.0 - (FREEDOM + 1.0) * share / (1.0 + share)
             by_u = np.stack(
                 [by_eta @ ones, *([] if term.column is None else [(by_eta * term.column) @ ones])], axis=1
             )
