@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from flyrun.fitting.column_scales import Scales
+from flyrun.fitting.weight_tails import few_decide
 from flyrun.ground.diagnostics import ess
 from flyrun.ground.schema import listing
 from flyrun.tables.layout import INTERCEPT, Layout
 
 RHAT, ESS = 1.01, 400
 INTERVAL = (0.03, 0.97)
-# draws, or one of a thousand, that hold more than this share of a variance decide it
-_FEW, _MOST_OF = 5, 0.5
 
 
 def _of_chains(flat: np.ndarray) -> dict[str, np.ndarray]:
@@ -23,7 +22,7 @@ def _of_chains(flat: np.ndarray) -> dict[str, np.ndarray]:
     summary = ess.summary(flat, wanted=("bulk", "tail", "rhat"))
     low, high = np.quantile(flat, INTERVAL, axis=(0, 1))
     mean, sd, draws = flat.mean(axis=(0, 1)), flat.std(axis=(0, 1), ddof=1), flat.reshape(-1, flat.shape[-1])
-    sd[_few_decide((draws - mean) ** 2)] = np.nan
+    sd[few_decide((draws - mean) ** 2)] = np.nan
     moments = {"mean": mean, "sd": sd, "q03": low, "q97": high}
     return moments | {"ess_bulk": summary.bulk, "ess_tail": summary.tail, "rhat": summary.rhat}
 
@@ -113,7 +112,7 @@ def _weighted(values: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
         first = np.minimum((below < share).sum(axis=0), len(values) - 1)
         ends.append(np.take_along_axis(values, np.take_along_axis(order, first[None], 0), 0)[0])
     known = variance / np.maximum(weights**2 @ away, 1e-300)
-    sd = np.where(_few_decide(weights[:, None] * away), np.nan, np.sqrt(variance))
+    sd = np.where(few_decide(weights[:, None] * away), np.nan, np.sqrt(variance))
     return {"mean": mean, "sd": sd, "q03": ends[0], "q97": ends[1], "ess": known}
 
 
@@ -123,15 +122,6 @@ def too_few(rows: list[dict[str, Any]]) -> str:
     if least["ess"] >= ESS:
         return ""
     return f"only {least['ess']:,.0f} effective ones tell {least['coefficient']}"
-
-
-def _few_decide(parts: np.ndarray) -> np.ndarray:
-    """Of each number, (P,), whether few draws hold most of its variance, whose parts are these, (S, P)."""
-    few = max(_FEW, len(parts) // 1_000)
-    if len(parts) <= few:
-        return np.zeros(parts.shape[1], bool)
-    largest = np.partition(parts, -few, axis=0)[-few:].sum(axis=0)
-    return np.asarray(largest > _MOST_OF * parts.sum(axis=0))
 
 
 def _rows(moments: dict[str, np.ndarray], layout: Layout) -> list[dict[str, Any]]:
@@ -171,5 +161,5 @@ def of_variances(x: np.ndarray) -> np.ndarray:
     away = (x - x.mean(axis=(0, 1))) ** 2
     relative = away.std(axis=(0, 1)) / np.maximum(away.mean(axis=(0, 1)), 1e-300)
     error = relative / np.sqrt(ess.summary(x, wanted=("square",)).square)
-    error[_few_decide(away.reshape(-1, x.shape[-1]))] = 0.0
+    error[few_decide(away.reshape(-1, x.shape[-1]))] = 0.0
     return np.asarray(np.nan_to_num(error, nan=np.inf))

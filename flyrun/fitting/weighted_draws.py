@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from flyrun.fitting import alone, gaussian_noise, hmc_check, mode, other_modes
+from flyrun.fitting import alone, gaussian_noise, hmc_check, mode, other_modes, weight_tails
 from flyrun.fitting.proposal import WIDE, Mixture, Several, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior
-from flyrun.ground.diagnostics.psis import HEAVY, pareto_k
+from flyrun.ground.diagnostics.psis import EVEN, HEAVY
 
 DRAWS = 4_000  # wanted near the mode; a quarter as many more come from the wide part
 ENOUGH = 400  # effective draws from which weights are trusted
@@ -39,9 +39,11 @@ _LEAST_SHARE = 0.02  # of a row's chance, by the mean's
 _FEW, _FEW_WITH_RIDGES, _FEW_WITH_OUTLIERS = 20, 40, 200
 # So few rows allow many draws: they see regions of little mass that fewer miss while weights look even.
 _DOUBTFUL, _MOST_IN_DOUBT = 10_000_000, 200_000
+_MOST_ROUNDS, _PARTED = 4, 4  # rounds of one proposal, then of several parts
+# From such a k̂ or relative error of a variance on draws are made anew by parts; from the last on refused.
+_HEAVIER, _UNSURE, _UNKNOWN = 0.5, 0.03, 0.06
 _DIGITS = 1e-3  # nats that a log density is rounded to, from which on its weights say nothing
 _NEGATIVE = 1e-3  # share of all weight that may be negative: even draws cannot have it
-_EVEN = 0.01  # variance of log weights up to which they are even, and their tail is noise of subsampling
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Weighted:
     sign: −1 where few rows gave a negative weight. rate: rows a draw on average. kappa: of few rows, Σ of the
     remainders' sds. why: why they are not to be trusted; "" where they are. independent: of the posterior
     itself, so that all weights are the same. modes: where several were found. unchecked: why a check
-    that these draws call for was not made, "" where all were.
+    that these draws call for was not made, "" where all were. parts: what they come from, where several.
     """
 
     x: np.ndarray
@@ -66,6 +68,7 @@ class Weighted:
     independent: bool = False
     modes: Several | None = None
     unchecked: str = ""
+    parts: Several | None = None
 
     @staticmethod
     def of_independent(x: np.ndarray) -> "Weighted":
@@ -105,10 +108,10 @@ class Weighted:
         return centre, (away * w[:, None]).T @ away
 
     @property
-    def log_evidence(self) -> float:
-        """log of the integral of the density, up to terms of the target alone."""
-        w = self.sign * np.exp(self.log_weight - self.log_weight.max())
-        return float(np.log(max(w.mean(), 1e-300)) + self.log_weight.max())
+    def error(self) -> float:
+        """The largest relative standard error of a variance."""
+        errors = weight_tails.errors_of_variances(self.x, self.weights)
+        return float(np.nan_to_num(errors, nan=math.inf).max())
 
 
 def never() -> bool:
@@ -139,8 +142,10 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
     doubtful = in_doubt(posterior, share)
     if ALL_DRAWS * len(posterior.rows) <= _ALL_ROWS:
         drawn = about_mode(posterior, at, shape, rng, doubtful, spent)
+        if doubtful:
+            drawn = by_parts(posterior, drawn, rng, spent)
         if doubtful and not drawn.why:
-            largest, proposal = drawn.log_weight.max(), drawn.proposal
+            largest, proposal = drawn.log_weight.max(), drawn.parts or drawn.proposal
 
             def unseen(x: np.ndarray) -> np.ndarray:
                 return posterior.log_density(x) - proposal.log_density(x) > largest
@@ -177,13 +182,9 @@ def by_all_rows(
     most = max(draws, min(_MOST_DRAWS, _ALL_ROWS // len(posterior.rows)))
     for number in range(1, rounds + 1):
         x, _ = proposal.draw(rng, draws)
-        log_density = posterior.log_density(x)
-        log_weight = log_density - proposal.log_density(x)
-        weighted = Weighted(
-            x, log_weight, np.ones(draws), _shape(log_weight), number, proposal, float(len(posterior.rows))
-        )
-        if np.spacing(abs(log_density.max())) > _DIGITS:  # weights are alike for want of digits
-            return replace(weighted, why="log densities are so large that they have no digits left")
+        weighted = _weighed(posterior, x, proposal.log_density(x), number - 1, proposal)
+        if weighted.why:
+            return weighted
         if weighted.k_hat <= HEAVY and weighted.effective >= wanted:
             break
         if not doubts(weighted):
@@ -196,6 +197,43 @@ def by_all_rows(
     if doubts(weighted) and trusted:
         return max(trusted, key=lambda drawn: drawn.effective)
     return replace(weighted, why=doubts(weighted))
+
+
+def _weighed(
+    posterior: Posterior, x: np.ndarray, log_q: np.ndarray, before: int, proposal: Mixture
+) -> Weighted:
+    """Draws x (S, P) of log density log_q (S,), with their weights; `why` is that these have no digits."""
+    log_density, rows = posterior.log_density(x), float(len(posterior.rows))
+    k_hat, even = weight_tails.shape(log_density - log_q), np.ones(len(x))
+    weighted = Weighted(x, log_density - log_q, even, k_hat, before + 1, proposal, rows)
+    if np.spacing(abs(log_density.max())) > _DIGITS:  # weights are alike for want of digits
+        return replace(weighted, why="log densities are so large that they have no digits left")
+    return weighted
+
+
+def by_parts(
+    posterior: Posterior, weighted: Weighted, rng: np.random.Generator, spent: Callable[[], bool] = never
+) -> Weighted:
+    """As many draws about parts of those before, round by round, where weights tell a variance badly.
+
+    One t follows no ridge that bends, nor a tail to one side (Cappé et al. 2004).
+    """
+    rounds = [weighted]
+    while len(rounds) <= _PARTED and not spent():
+        last = rounds[-1]
+        if last.k_hat <= _HEAVIER and last.error <= _UNSURE:
+            break
+        parts = Several.of_draws(last.x, _speaking(last), last.proposal, rng)
+        x = parts.draw(rng, len(last.x))
+        drawn = _weighed(posterior, x, parts.log_density(x), last.rounds, last.proposal)
+        rounds.append(replace(drawn, parts=parts))
+        if rounds[-1].why:
+            return rounds[-1]
+    best = min(rounds, key=lambda drawn: (bool(doubts(drawn)), drawn.error))
+    why = doubts(best)
+    if not why and not best.error <= _UNKNOWN:
+        why = f"they tell a variance to {100 * best.error:.2g} % ({100 * _UNKNOWN:g} % is asked for)"
+    return replace(best, why=why)
 
 
 def about_mode(
@@ -213,7 +251,7 @@ def about_mode(
         weighted = by_all_rows(posterior, proposal, rng, draws, _MOVES, int(_MOVED * draws), spent)
         proposal, before = _moved(weighted), weighted.rounds
         draws = max(draws, min(_DOUBTFUL // rows, _DOUBTFUL // size, _MOST_IN_DOUBT))
-    weighted = by_all_rows(posterior, proposal, rng, draws, spent=spent)
+    weighted = by_all_rows(posterior, proposal, rng, draws, _MOST_ROUNDS * doubtful, spent=spent)
     return replace(weighted, rounds=weighted.rounds + before)
 
 
@@ -237,7 +275,7 @@ def in_doubt(posterior: Posterior, share: np.ndarray) -> bool:
 
 def doubts(weighted: Weighted) -> str:
     """Why weights are not to be trusted; "" where they are."""
-    if not weighted.k_hat <= HEAVY:
+    if not weighted.k_hat <= HEAVY and not weighted.weights.max() * len(weighted.x) <= EVEN:
         return f"the weights' tail is heavy (Pareto k̂ {weighted.k_hat:.2f}, at most {HEAVY:g} is asked for)"
     if not weighted.effective >= ENOUGH:
         return f"only {weighted.effective:,.0f} of {len(weighted.x):,} weighted draws are effective"
@@ -246,23 +284,20 @@ def doubts(weighted: Weighted) -> str:
     return ""
 
 
-def _shape(log_weight: np.ndarray) -> float:
-    """k̂ of log weights (S,); of weights whose largest are alike, which have no tail, −∞."""
-    k_hat = pareto_k(np.where(np.isfinite(log_weight), log_weight, log_weight.max() - 1e4))
-    return -math.inf if math.isnan(k_hat) else k_hat
+def _speaking(weighted: Weighted) -> np.ndarray:
+    """Weights of sum 1, (S,); where one draw holds all, flattened until several speak for each number."""
+    tempered, least = weighted.log_weight, 5 * weighted.x.shape[1]
+    for _ in range(60):
+        w = np.exp(tempered - logsumexp(tempered))
+        if 1.0 / (w**2).sum() >= least:
+            break
+        tempered = tempered * 0.8
+    return w
 
 
 def _moved(weighted: Weighted) -> Mixture:
     """The proposal about the weighted moments, so far as effective draws know them: P² a covariance."""
-    size = len(weighted.proposal.centre)
-    tempered = weighted.log_weight
-    if weighted.effective < 5 * size:  # one draw holds all: flatten until several speak
-        for _ in range(60):
-            tempered = tempered * 0.8
-            w = np.exp(tempered - logsumexp(tempered))
-            if 1.0 / (w**2).sum() >= 5 * size:
-                break
-    w = np.exp(tempered - logsumexp(tempered))
+    size, w = weighted.x.shape[1], _speaking(weighted)
     share = min(1.0, 1.0 / (w**2).sum() / max(10.0 * size, size**2))
     centre = w @ weighted.x
     away = weighted.x - centre
@@ -321,24 +356,9 @@ def by_few_rows(
     log_weight = known + total
     half = rng.random(len(picked)) < 0.5
     sums = [known + 2.0 * np.bincount(which[kept], term[kept], minlength=draws) for kept in (half, ~half)]
-    k_hat = shape_by_halves(sums, wide)
+    k_hat = weight_tails.shape_by_halves(sums, wide)
     weighted = replace(refused, log_weight=log_weight, sign=sign, k_hat=k_hat, rate=float(count.mean()))
     return replace(weighted, why=doubts(weighted))
-
-
-def shape_by_halves(sums: list[np.ndarray], wide: np.ndarray) -> float:
-    """k̂ of log weights each of which two independent halves of its rows estimate, (S,) each.
-
-    The halves' covariance is the variance of the log weights without the noise of subsampling, to which their
-    mean is shrunk: the noise's own tail says nothing of the proposal. −∞ where weights are even.
-    """
-    first, second = (values[~wide] for values in sums)
-    variance = float(np.mean((first - first.mean()) * (second - second.mean())))
-    if variance < _EVEN:
-        return -math.inf
-    both = 0.5 * (first + second)
-    both = both - both.mean()
-    return _shape(both * math.sqrt(min(1.0, variance / both.var())))
 
 
 def _shares(

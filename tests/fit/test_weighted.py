@@ -16,11 +16,15 @@ from flyrun.fitting import (
     hmc_check,
     hmc_on_rows,
     mode,
+    question,
     weighted_draws,
 )
 from flyrun.fitting.coefficient_prior import CoefficientPrior
+from flyrun.fitting.request import Request
 from flyrun.fitting.rows_posterior import Posterior
 from flyrun.fitting.table_rows import Rows
+from flyrun.tables import frames
+from tools.certificate import fresh
 
 LEVELS = 3  # of classes
 #: seeds of tables that are neither nearly all zeros nor nearly Poisson's, of which few rows a draw say enough
@@ -245,6 +249,71 @@ def test_draws_of_what_may_have_ridges_are_checked_up_to_more_rows(name, doubtfu
     made, _ = simulated(name, 90, 2, np.random.default_rng(0), 0.3)
     assert made.size <= 3
     assert weighted_draws.in_doubt(made, np.zeros(1)) == doubtful
+
+
+class Bent:
+    """A ridge that bends, of sds 1 and √2.09, in three numbers."""
+
+    rows, size = range(20), 3
+
+    def log_density(self, x):
+        return -0.5 * (x[:, 0] ** 2 + ((x[:, 1] - x[:, 0] ** 2) / 0.3) ** 2 + x[:, 2] ** 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_draws_about_parts_follow_a_ridge_that_bends(seed):
+    rng = np.random.default_rng(seed)
+    about = weighted_draws.Mixture.of(np.zeros(3), np.diag([1.0, 1.0, 1.0]))
+    before = weighted_draws.by_all_rows(Bent(), about, rng, 40_000, 4)
+    after = weighted_draws.by_parts(Bent(), before, rng)
+    assert not after.why
+    assert after.effective > 3.0 * before.effective
+    assert after.error < 0.03 < before.error  # the control
+    np.testing.assert_allclose(np.sqrt(np.diag(after.moments()[1])), [1.0, np.sqrt(2.09), 1.0], rtol=0.03)
+
+
+def test_weights_that_tell_a_variance_badly_are_refused(monkeypatch):
+    rng = np.random.default_rng(0)
+    about = weighted_draws.Mixture.of(np.zeros(3), np.diag([1.0, 1.0, 1.0]))
+    before = weighted_draws.by_all_rows(Bent(), about, rng, 5_000, 1)
+    monkeypatch.setattr(weighted_draws, "_PARTED", 0)
+    monkeypatch.setattr(weighted_draws, "doubts", lambda weighted: "")
+    assert "tell a variance to" in weighted_draws.by_parts(Bent(), before, rng).why
+    monkeypatch.setattr(weighted_draws, "_UNKNOWN", 1.0)  # the control
+    assert not weighted_draws.by_parts(Bent(), before, rng).why
+
+
+@pytest.mark.thorough
+def test_a_tail_that_few_draws_see_is_known_by_parts(monkeypatch):
+    """Zero-inflated counts of 53 rows; the sd of log phi by tempered particles is 1.21."""
+    of = """beta beta_binomial binomial exponential gamma gaussian hurdle_gamma hurdle_lognormal
+        hurdle_negative_binomial hurdle_poisson inverse_gaussian log_logistic logistic lognormal
+        negative_binomial ordinal poisson probit softmax student_t tweedie weibull
+        zero_inflated_negative_binomial zero_inflated_poisson"""  # that the number of a table is of
+    _, frame, _ = fresh.table(131, 1, of.split())
+    columns = {"features": ("x0", "x1"), "numeric": ("x0", "x1")}
+    with frames.held(frame) as path:
+        request = Request(path, "y", model="zero_inflated_negative_binomial", table=columns)
+        made = question.of(request).posterior
+
+    def sd():
+        return np.sqrt(weighted_draws.fit(made).moments()[1][3, 3])
+
+    assert abs(sd() / 1.21 - 1.0) < 0.02
+    monkeypatch.setattr(weighted_draws, "_PARTED", 0)  # the control: accepted with another sd
+    monkeypatch.setattr(weighted_draws, "_UNKNOWN", 1.0)
+    assert abs(sd() / 1.21 - 1.0) > 0.03
+
+
+def test_weights_that_are_all_but_even_have_no_heavy_tail():
+    """k-hat knows no size: of weights that differ by a thousandth a tail may look heavy, and is none."""
+    rng = np.random.default_rng(0)
+    even = weighted_draws.Weighted.of_independent(rng.standard_normal((5_000, 2)))
+    slight = 1e-3 * rng.standard_t(1.0, 5_000).clip(-50.0, 50.0)
+    one = weighted_draws.replace(even, log_weight=slight, k_hat=0.9)
+    assert not weighted_draws.doubts(one)
+    # the control
+    assert "heavy" in weighted_draws.doubts(weighted_draws.replace(one, log_weight=50.0 * slight))
 
 
 def test_weights_that_would_read_too_many_rows_are_refused_before_they_do():
@@ -531,6 +600,7 @@ def test_the_check_by_chains_knows_its_noise():
 def test_chains_answer_where_weights_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(weighted_draws, "HEAVY", -10.0)
+    monkeypatch.setattr(weighted_draws, "EVEN", 0.0)
     monkeypatch.setattr(weighted_draws, "_ROUNDS", 1)
     monkeypatch.setattr("flyrun.ground.page.figures.saved", lambda figure: (b"", "<svg></svg>"))
     rng = np.random.default_rng(0)

@@ -26,7 +26,8 @@ from flyrun.fitting.rows_posterior import Expansion, Posterior
 from flyrun.fitting.scan.block_sums import Sums, Travelled
 from flyrun.fitting.scan.encoded_rows import Form
 from flyrun.fitting.table_rows import Rows
-from flyrun.fitting.weighted_draws import Weighted, doubts, shape_by_halves
+from flyrun.fitting.weight_tails import shape_by_halves
+from flyrun.fitting.weighted_draws import Weighted, doubts
 from flyrun.ground.diagnostics import ess
 
 DRAWS = 10_000

@@ -11,8 +11,10 @@ FEWEST = 30
 HEAVY = 0.7
 """From such a k̂ on sums of weights mislead."""
 
+EVEN = 2.0
+"""Times the mean weight, up to which the largest is one among many, whatever k̂ is: it knows no size."""
+
 _LARGE = 0.001
-_EVEN = 2.0  # times the mean weight, up to which the largest is one among many
 
 
 def heavy(k_hat: float, largest: float = 1.0, n: float = math.inf) -> bool:
@@ -21,7 +23,7 @@ def heavy(k_hat: float, largest: float = 1.0, n: float = math.inf) -> bool:
     Where most weights are alike to the digit, as of draws that read no data, k̂ is of the few others. Weights
     whose k̂ is not known are trusted where they are even.
     """
-    return not k_hat <= HEAVY and not largest <= max(_LARGE, _EVEN / n)
+    return not k_hat <= HEAVY and not largest <= max(_LARGE, EVEN / n)
 
 
 def pareto_k(log_weight: np.ndarray) -> float:
