@@ -11,7 +11,7 @@ BASE ?= HEAD~1
 # Where what is published goes; a try with other lengths is better kept apart: make measured MEASURED=mine
 MEASURED ?= results/measured
 
-.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations found_bounds hogwild full smoke test test-rest test-all test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_families bench_certificate bench_billion bench_groups bench_groups_hard bench_groups_nuts docs results theorems lint wheel clean
+.PHONY: help mnist_logreg cifar_softmax opv_robust table1 figures measured minibatch_gibbs arena subsampling prefetching consensus pmd_mixture pmd_logistic pmd_gp pmd_lda approximations found_bounds hogwild full smoke test test-rest test-all test-slow check bench bench_blas bench_store bench_peers bench_answers bench_pairs bench_families bench_certificate bench_certificate_fresh bench_billion bench_groups bench_groups_hard bench_groups_nuts docs results theorems lint wheel clean
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 26
 
@@ -190,6 +190,9 @@ bench_certificate: $(VENV)/dev.stamp ## weighted draws of 317 small tables again
 	$(call install,'.[answers]')
 	$(VENV)/bin/python -m tools.certificate --out $(MEASURED)/certificate $(ARGS)
 	$(VENV)/bin/python -m tools.certificate.efficiency --out $(MEASURED)/fit_efficiency
+
+bench_certificate_fresh: $(VENV)/dev.stamp ## random small tables of all families, as `flyrun fit` answers them, against tempered particles; into results/measured/certificate_fresh (hours)
+	$(VENV)/bin/python -m tools.certificate.fresh --out $(MEASURED)/certificate_fresh $(ARGS)
 
 bench_combinations: $(VENV)/dev.stamp ## 300 random combinations of model, prior, bound, sampler and rule against quadrature: none wrong without a line (40 minutes)
 	$(VENV)/bin/python -m tools.combinations $(ARGS)

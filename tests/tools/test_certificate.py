@@ -1,12 +1,13 @@
 """`make bench_certificate`: tables are as they are said to be, long chains settle, wrong answers are told."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from flyrun.families.family import names
 from flyrun.fitting import weighted_draws
 from tools.certificate import __main__ as certificate
-from tools.certificate import efficiency, long_chains
+from tools.certificate import efficiency, fresh, long_chains
 from tools.certificate.cases import FEWEST, KINDS, MOST, Case, cases
 
 
@@ -46,3 +47,33 @@ def test_what_draws_are_worth_is_measured(name, monkeypatch):
     assert 0.0 < row["worth"] <= 1.25
     assert row["kappa"] > larger["kappa"] > 0.0
     assert name in efficiency.page([row, larger])
+
+
+def test_fresh_tables_count_as_wrong_where_nothing_is_said():
+    row = {"seed": 1, "number": 0, "family": "beta", "few": False, "outcome": "right", "marked": False}
+    row |= {"off": 0.02, "wide": 0.03}
+    off = {"outcome": "wrong", "wide": 0.16}
+    marked, wrong = row | off | {"marked": True}, row | off | {"number": 7}
+    refused = row | {"outcome": "refused", "off": np.nan, "wide": np.nan}
+    good = pd.DataFrame([row, marked, refused])
+    assert not len(fresh.wrong(good))
+    assert "| beta | 3 | 1 | 1 | 0.030 | 0.020 | 0 |" in fresh.page(good)
+    faulty = fresh.page(pd.DataFrame([row, marked, refused, wrong]))  # the control
+    assert "| beta | 4 | 1 | 1 | 0.160 | 0.020 | 1 |" in faulty
+    assert "- Wrong: beta 7" in faulty
+
+
+def test_a_number_is_one_table_whichever_families_are_asked_for(tmp_path, monkeypatch):
+    asked = []
+    row = {"family": "beta", "few": False, "outcome": "right", "marked": False, "off": 0.0, "wide": 0.0}
+    monkeypatch.setattr(
+        fresh, "row_of", lambda number, seed: asked.append(number) or row | {"seed": seed, "number": number}
+    )
+    families = [fresh.table(number, 1, names())[0] for number in range(6)]
+    words = ["fresh", "--tables", "6", "--out", str(tmp_path / "fresh"), "--only", families[2]]
+    monkeypatch.setattr("sys.argv", words)
+    fresh.main()
+    assert asked == [k for k, name in enumerate(families) if name == families[2]]
+    monkeypatch.setattr("sys.argv", [*words, "--resume"])  # nothing again
+    fresh.main()
+    assert len(asked) == families.count(families[2])

@@ -63,6 +63,11 @@ def wrong(row: dict[str, Any]) -> bool:
     return usable(row) and (abs(row["sd_ratio"] - 1.0) > RATIO or row["off"] > OFF)
 
 
+def highest_rate(faults: int, accepted: int) -> float:
+    """Below which the rate of faults is at 95 %, of so many that were accepted."""
+    return float(beta.ppf(0.95, faults + 1, max(accepted - faults, 1)))
+
+
 def page(rows: list[dict[str, Any]]) -> str:
     """Markdown: a row a kind, then a row a family."""
     groups = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
@@ -78,7 +83,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     refused = sum(bool(row["why"]) for row in rows)
     unsettled = [row for row in rows if not row["why"] and not row["error"] <= long_chains.ERROR]
     share = len(faults) / max(accepted, 1)
-    most = beta.ppf(0.95, len(faults) + 1, max(accepted - len(faults), 1))
+    most = highest_rate(len(faults), accepted)
     words = f"""\
 {len(rows)} of {len(list(cases()))} tables of {FEWEST} to {MOST} rows, made to be hard or drawn of real ones
 (tools/certificate/cases.py), in an order that mixes them. Each is answered by `flyrun fit`'s weighted draws
