@@ -96,9 +96,14 @@ class Weighted:
         """Effective draws, (Σw)²/Σw²."""
         return float(1.0 / (self.weights**2).sum())
 
+    @property
+    def source(self) -> Mixture | Several:
+        """What the draws come from."""
+        return self.parts or self.proposal
+
     def log_density(self, which: np.ndarray) -> np.ndarray:
         """Of the posterior at these of the draws, (M,), whose weights have read all rows."""
-        return self.log_weight[which] + self.proposal.log_density(self.x[which])
+        return self.log_weight[which] + self.source.log_density(self.x[which])
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean (P,) and covariance (P, P)."""
@@ -145,10 +150,10 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
         if doubtful:
             drawn = by_parts(posterior, drawn, rng, spent)
         if doubtful and not drawn.why:
-            largest, proposal = drawn.log_weight.max(), drawn.parts or drawn.proposal
+            largest, source = drawn.log_weight.max(), drawn.source
 
             def unseen(x: np.ndarray) -> np.ndarray:
-                return posterior.log_density(x) - proposal.log_density(x) > largest
+                return posterior.log_density(x) - source.log_density(x) > largest
 
             why, unchecked = hmc_check.differs(posterior, *drawn.moments(), rng, spent, unseen)
             drawn = replace(drawn, why=why, unchecked=unchecked)
