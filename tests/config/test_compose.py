@@ -42,7 +42,6 @@ def test_the_main_experiment():
 
 def composed(words, monkeypatch, by_hydra):
     if by_hydra:
-        monkeypatch.setattr(hydra_files.Files, "_by_files", lambda self: None)
         monkeypatch.setattr(hydra_files.Files, "_alone", lambda self, group, name: None)
     return compose_job(words)
 
@@ -59,9 +58,9 @@ def test_files_are_composed_as_hydra_does(name, words, monkeypatch):
     )
     words = [f"experiment={name}", *words]
     by_files = composed(words, monkeypatch, by_hydra=False)
-    assert not asked
+    assert len(asked) <= 3  # of all arms together
     assert by_files == composed(words, monkeypatch, by_hydra=True)
-    assert asked
+    assert len(asked) > 4
 
 
 def test_what_was_edited_is_read_anew(monkeypatch, tmp_path):

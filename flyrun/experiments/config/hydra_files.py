@@ -9,7 +9,6 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from flyrun.experiments.config import plugins
 from flyrun.experiments.config.arm import ARM_GROUPS
@@ -25,64 +24,29 @@ class Files:
         self.choices, self.search = choices, search
         self._options: dict[tuple[str, str], Any] = {}
         self._state = _state()
+        self._refuse_doubtful()
+
+    def _refuse_doubtful(self) -> None:
+        """Raise ConfigError where the experiment has two options of a group: Hydra takes the first."""
+        name, chosen = self.choices.get("experiment"), set[str]()
+        option = name and self.file(f"experiment/{name}")
+        for line in option.defaults_list if option else ():
+            group = (line.group or "").lstrip("/")
+            if line.is_override() and group in chosen:
+                doubled = f"chooses its {group} twice; keep one line `override /{group}` of the file"
+                raise ConfigError(f"experiment={name}: {doubled}")
+            if line.is_override() and isinstance(line.value, list):
+                raise ConfigError(f"experiment={name}: override /{group}: must name one option, not a list")
+            chosen.add(group)
 
     @cached_property
     def whole(self) -> dict[str, Any]:
         """The configuration with the options that are typed."""
-        merged = self._by_files()
-        return plain_values(self._composed(self.choices.items()) if merged is None else merged)
-
-    def _by_files(self) -> DictConfig | None:
-        """The same by the files alone, a third of the time that Hydra takes; None where it reads more."""
-        root = self.file("config")
-        options = {
-            row.group: row.value for row in root.defaults_list if not (row.is_self() or row.is_override())
-        }
-        if self.search or self._experiment is None:
-            return None
-        included, others = self._experiment
-        if not included.keys() | self.choices.keys() <= options.keys():
-            return None
-        options |= included | self.choices | {"experiment": None}
-        files = {group: self._alone(group, name) for group, name in options.items() if name is not None}
-        if None in files.values():
-            return None
-        start = {key: value for key, value in root.config.items() if key != "hydra"}
-        try:
-            return OmegaConf.merge(start, files, others)  # type: ignore[return-value]
-        except OmegaConfBaseException:
-            return None  # Hydra tells in which file
-
-    @cached_property
-    def _experiment(self) -> tuple[dict[str, str], DictConfig] | None:
-        """The options that the experiment chooses, and what else it sets; None where it says still more."""
-        if "experiment" not in self.choices:
-            return {}, DictConfig({})
-        option = self.file(f"experiment/{self.choices['experiment']}")
-        if option is None or option.header.get("package") != "_global_" or "hydra" in option.config:
-            return None
-        included = [line for line in option.defaults_list if not line.is_self()]
-        if len(option.defaults_list) > len(included) + 1:
-            return None  # Hydra refuses it
-        if not all(line.is_override() and line.package is None and line.group[0] == "/" for line in included):
-            return None
-        chosen: dict[str, str] = {}
-        for line in included:
-            group, file = line.group.lstrip("/"), f"experiment={self.choices['experiment']}"
-            if group in chosen:
-                raise ConfigError(
-                    f"{file}: chooses its {group} twice; keep one line `override /{group}` of the file"
-                )
-            if isinstance(line.value, list):
-                raise ConfigError(f"{file}: override /{group}: must name one option, not a list")
-            chosen[group] = line.value
-        return chosen, option.config
+        return plain_values(self._composed(self.choices.items()))
 
     @cached_property
     def _own(self) -> DictConfig:
         """What the experiment says of groups whatever their options are."""
-        if self._experiment is not None:
-            return self._experiment[1]
         rest = ((group, name) for group, name in self.choices.items() if group not in ARM_GROUPS)
         return self._composed(rest, ARM_GROUPS)
 
