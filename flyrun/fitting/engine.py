@@ -167,8 +167,9 @@ def _by_groups(
     """
     with one_blas_thread():  # as above
         try:
-            drawn = draw_groups(posterior, seed, spent)
-            why = drawn.weighted.why
+            if not (why := posterior.too_few):
+                drawn = draw_groups(posterior, seed, spent)
+                why = drawn.weighted.why
         except ValueError as error:  # matrices without digits, which chains do not need
             if no_digits(error) is None:
                 raise

@@ -177,8 +177,8 @@ def by_all_rows(
     wanted: int = WANTED,
     spent: Callable[[], bool] = never,
 ) -> Weighted:
-    """Rounds of draws, each about the weighted moments of the one before, until so many are effective or the
-    time is spent.
+    """Rounds of draws, each about the weighted moments of the one before, or of more by a grid, until so many
+    are effective or the time is spent.
 
     Where the last is not to be trusted the best may be: few draws know the moments of many numbers badly.
     """
@@ -197,8 +197,9 @@ def by_all_rows(
         if spent():
             break
         if number < rounds:
-            proposal = _moved(weighted)
-            draws = min(most, 2 * draws) if number > 1 else draws
+            still = not isinstance(proposal, Mixture)  # of a grid, whose tails moments do not tell
+            proposal = proposal if still else _moved(weighted)
+            draws = min(most, 2 * draws) if number > 1 or still else draws
     if doubts(weighted) and trusted:
         return max(trusted, key=lambda drawn: drawn.effective)
     return replace(weighted, why=doubts(weighted))

@@ -1,14 +1,17 @@
 """A factor that crosses the one integrated out, beyond normal noise: densities, draws, refusals."""
 
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import kstest
 
+import flyrun
 from flyrun.families.family import family
 from flyrun.families.prior_densities import HalfT
 from flyrun.fitting import mode, weighted_draws
@@ -190,3 +193,17 @@ def test_truths_rank_evenly_among_draws(sets: int, monkeypatch: pytest.MonkeyPat
     assert min(kstest(one, "uniform").pvalue for one in whole.T) > 0.01 / whole.shape[1]
     if sets > 100:
         assert min(kstest(one, "uniform").pvalue for one in narrow.T) < 1e-6
+
+
+@pytest.mark.parametrize(("groups", "by"), [(3, "chains"), (8, "weighted draws")])
+def test_few_levels_that_another_factor_crosses_are_for_chains(groups: int, by: str) -> None:
+    rng = np.random.default_rng(2)
+    codes = {"g": np.arange(48) % groups, "h": rng.permutation(48) % 2}
+    frame = pd.DataFrame({name: [f"{name}{code}" for code in its] for name, its in codes.items()})
+    frame["y"] = rng.poisson(3.0, 48)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = flyrun.fit(frame, "y ~ 1 + (1 | g) + (1 | h)", model="poisson", budget=20)
+    how = fit.checks()["how"]
+    assert by in how
+    assert ("because a factor of 3 levels" in how) == (groups == 3)

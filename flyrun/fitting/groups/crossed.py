@@ -27,6 +27,7 @@ _START, _STEP, _LOWEST = -0.7, 0.7, -9.0  # log sds where the grid begins, by wh
 _DEEP = 8.0  # nats below the top where it ends
 _APART, _POINTS, _MOST = 2.0, 9, 30  # nats between neighbours; points at least, and at most
 _FINE = 2_000  # cells of log sds that are drawn from
+_FEWEST = 5  # levels of the factor that is integrated out
 _FLAT = 0.1  # share of draws whose log sds come from the square root of their density
 
 
@@ -86,6 +87,20 @@ class CrossedPosterior(GroupedPosterior):
     def by_grid(self) -> bool:
         """Whether effects of a crossed factor are drawn by a grid."""
         return self.crossed is not None and not self.family.by_sums
+
+    @property
+    def too_few(self) -> str:
+        """Why no mode tells of effects' sd; "" where one does.
+
+        Of few levels the sd's upper tail is long, and the intercept spreads as far there as effects do, which
+        a shape about a mode does not follow: of 5,000 weighted draws none was there.
+        """
+        few = self.by_grid and self.groups < _FEWEST
+        return (
+            f"a factor of {self.groups} levels, which another crosses, has an sd with a long tail"
+            if few
+            else ""
+        )
 
     @property
     def indicated(self) -> Any:
