@@ -123,6 +123,21 @@ def test_slopes_agree_where_the_largest_term_is_not_integrated_out(
         assert_slopes(made("gaussian", shape))
 
 
+@pytest.mark.parametrize("name", ["logistic", "poisson", "binomial"])
+def test_many_rows_and_sparse_products_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def at() -> following.Value:
+        posterior = made(name, SHAPES[2])
+        posterior.search()
+        return posterior.at(0.3 * np.random.default_rng(1).standard_normal((posterior.size + 22 + 3, 2)))
+
+    few = at()
+    monkeypatch.setattr(following, "MANY", 1)
+    monkeypatch.setattr(followed, "_SPARSE", 0)
+    for its, right in zip(at(), few, strict=True):
+        assert_allclose(its, right, rtol=1e-9, atol=1e-9)
+    assert_slopes(made(name, SHAPES[2]))
+
+
 def assert_slopes(posterior: TermsPosterior) -> None:
     """They are those of differences, and x comes back."""
     posterior.search()

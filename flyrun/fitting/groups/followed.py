@@ -13,28 +13,30 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 
 from flyrun.fitting.groups import joint_map, level_map
-from flyrun.fitting.groups.information import Curvatures, Information, diagonal, positive, products
+from flyrun.fitting.groups.information import Curvatures, Information, Matrix, diagonal, positive, products
 from flyrun.fitting.groups.term import Term
 from flyrun.fitting.rows_posterior import Posterior
 
 _STEP = 1e-3  # of differences
 _LOWEST, _HIGHEST, _MOST_ATANH = -4.0, 4.0, 1.5  # of log sds and partial correlations at a reference
+_SPARSE = 5  # times that a matrix has more numbers than are not 0, from which these alone are multiplied
 _NEWTON, _CLOSE = 30, 1e-3  # steps at most to a reference, and the predictors' change that ends them
 _WIDEST = 1e3  # of a prior's sd that coefficients are in units of
-_LARGE = 2_000_000  # numbers of the largest term's part of a joint information, at most
+_LARGE = 4_000_000  # numbers of the largest term's part of a joint information, at most
 _FAR = 2.5  # by which a step changes a predictor, at most
 _WIDEST_OF_LOG = 20.0  # the same of the coefficients of other predictors than the target's
 
 
 class Followed(NamedTuple):
     """What a term's effects follow. information: H (q, q, J); score: r̂ (q, J); others, smaller: by how much
-    r falls with auxiliary numbers (J·q, A), and with coefficients and effects of smaller terms.
+    r falls with auxiliary numbers (J·q, A), and with coefficients and effects of smaller terms, which may be
+    sparse.
     """
 
     information: np.ndarray
     score: np.ndarray
     others: np.ndarray
-    smaller: np.ndarray
+    smaller: Matrix
 
 
 class Reference(NamedTuple):
@@ -281,7 +283,8 @@ class Terms(Posterior):
         both = self._inners, self._outers
         falls = [sum(part.T @ columns[k] for k, part in parts.items()) for parts in both]
         slopes = [sum(part.T @ by_row[k] for k, part in parts.items()) for parts in both]
-        b, cross = np.concatenate([beta, u]), its.cross.toarray()
+        b = np.concatenate([beta, u])
+        cross = its.cross if _SPARSE * its.cross.nnz < np.prod(its.cross.shape) else its.cross.toarray()
         terms = [_follow(u[self.effects[-1]], its.information, precisions[-1], falls[1], cross)]
         if joint := self._joint_with_largest(its, cross, falls, slopes, b, precisions):
             self.inner_cholesky = np.empty((0, 0))
@@ -311,7 +314,7 @@ class Terms(Posterior):
     def _joint_with_largest(
         self,
         its: Information,
-        cross: np.ndarray,
+        cross: Matrix,
         falls: list[np.ndarray],
         slopes: list[np.ndarray],
         b: np.ndarray,
@@ -322,7 +325,7 @@ class Terms(Posterior):
         outer, m = self.terms[-1], self.joint
         if self.joined < len(self.terms) - 1 or m > joint_map.MOST:
             return None
-        if outer.size * m * m > max(_LARGE, 40 * len(self.rows)):
+        if outer.size * outer.effects * m * m > max(_LARGE, 40 * len(self.rows)):
             return None
         whole = its.inner.copy()
         for at, precision in zip(self.at_level[:-1], precisions, strict=False):
@@ -333,8 +336,9 @@ class Terms(Posterior):
         score = whole @ away + cross.T @ b[m:] + slopes[0]
         scores = np.einsum("ikj,jk->ij", its.information, u)
         scores += (cross @ away + slopes[1]).reshape(u.shape).T
-        across = cross.reshape(outer.levels, outer.effects, m)
-        return joint_map.Followed(whole, score, falls[0], across, scores, falls[1])
+        across = np.moveaxis(its.cross.toarray().reshape(outer.levels, outer.effects, m), 1, 0)
+        largest = across.reshape(-1, m), joint_map.pairs_of(across), scores, falls[1]
+        return joint_map.Followed(whole, score, falls[0], *largest)
 
     def _joint_alone(
         self, left: np.ndarray, falls: np.ndarray, precisions: list[np.ndarray], b: np.ndarray
@@ -379,7 +383,7 @@ def _times(blocks: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _follow(
-    u: np.ndarray, information: np.ndarray, precision: np.ndarray, others: np.ndarray, smaller: np.ndarray
+    u: np.ndarray, information: np.ndarray, precision: np.ndarray, others: np.ndarray, smaller: Matrix
 ) -> Followed:
     score = np.einsum("ikj,kj->ij", information + precision[:, :, None], u.reshape(-1, len(precision)).T)
     return Followed(information, score, others, smaller)

@@ -8,14 +8,15 @@ have tails like e^−|a|, which are normal ones of s. What all this leaves out i
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from flyrun.fitting.groups import joint_map, level_map
 from flyrun.fitting.groups.followed import Terms
-from flyrun.fitting.table_rows import as_column
+from flyrun.fitting.groups.integrated_out import MANY
+from flyrun.fitting.table_rows import Rows, as_column
 from flyrun.fitting.weighted_draws import never
 from flyrun.ground.numerics.special import Numbers
 
@@ -104,7 +105,7 @@ class TermsPosterior(Terms):
             else:
                 by_q = largest.q if k == len(self.terms) - 1 else None
                 how = kept[k][1], kept[k][0], its.terms[k - self.joined].information, c, *backs[k], by_q
-                by_t, more = level_map.reverse_roots(*how)
+                by_t, more = level_map.reverse_roots(*how, varies=bool(its.rates.any()))
                 by_c += more
             out[scale] = slopes_of_h[k] + self.terms[k].triangle_slopes(triangles[k], x[scale], by_t)
         out[n : self.known] = by_aux + its.rates[:, None] * c * by_c
@@ -191,14 +192,13 @@ class TermsPosterior(Terms):
             slopes[place] += np.asarray(prior.derivatives(x[:, place])[0]).T
         for block, some in self._blocks(max(64, _BLOCK // chains)):
             rows = self.rows.take(block)
-            y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
             p = self.predictors(rows, x)
             for k, design in some.items():
                 p[k] = p[k] + design @ effects
-            if valued:
-                total = total + (weights * self.family.log_density(y, trials, p)).sum(axis=0)
-            for k, each in enumerate(self._slopes(y, trials, p)):
-                whole, columns = np.broadcast_to(weights * each, p[0].shape), self._columns(rows, k)
+            value, by_p = self._of_block(block, rows, p, valued)
+            total = total + value
+            for k, whole in enumerate(by_p):
+                columns = self._columns(rows, k)
                 slopes[self.places[k]] += whole.sum(axis=0) if columns is None else columns.T @ whole
                 if k in some:
                     by_b[n:] += some[k].T @ whole
@@ -211,10 +211,35 @@ class TermsPosterior(Terms):
         self.queries += chains * len(self.rows)
         return np.where(np.isnan(total), -np.inf, total), by_b, by_aux
 
+    def _of_block(
+        self, block: slice, rows: Rows, p: list[np.ndarray], valued: bool
+    ) -> tuple[Numbers, list[np.ndarray]]:
+        """Log likelihood of rows at predictors p, (n, C) of linear ones, (C,), and its slopes by each p,
+        (n, C), which may be in the place of p."""
+        if self._compiled is not None:
+            kernel, parts = self._compiled
+            total = np.zeros(p[0].shape[1])
+            kernel(*(part[block] for part in parts), p[0], valued, total)
+            return total, p
+        y, trials, weights = (as_column(v) for v in (rows.target, rows.trials, rows.weights))
+        value = (weights * self.family.log_density(y, trials, p)).sum(axis=0) if valued else 0.0
+        slopes = (weights * each for each in self._slopes(y, trials, p))
+        return value, [np.broadcast_to(each, p[0].shape) for each in slopes]
+
+    @cached_property
+    def _compiled(self) -> tuple[Callable[..., None], list[np.ndarray]] | None:
+        """The kernel of a cumulant, and targets, trials and weights, (N,) each, where rows are many."""
+        if not self.family.cumulant or len(self.rows) < MANY:
+            return None
+        from flyrun.ground.numerics import cumulants  # late: numba, for many rows
+
+        parts = [np.ascontiguousarray(self.rows.whole(name), np.float64) for name in ("trials", "weights")]
+        return cumulants.KERNELS[self.family.cumulant], [self.rows.target.astype(np.float64), *parts]
+
     def _slopes(self, y: Numbers, trials: Numbers, p: list[np.ndarray]) -> Sequence[Numbers] | np.ndarray:
         """As of any rows; of a cumulant's family without curvatures."""
         if self.family.cumulant == "softplus":
-            return (y - trials * expit(p[0]),)
+            return (y - trials / (1.0 + np.exp(-p[0])),)
         if self.family.cumulant == "exp":
             return (y - np.exp(p[0]),)
         return super()._slopes(y, trials, p)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+Matrix = np.ndarray | sparse.csr_matrix
 #: of rows, (N,), by two predictors
 Curvatures = dict[tuple[int, int], np.ndarray]
 
@@ -34,7 +34,9 @@ class Information:
         return self.inner - (self.cross.T @ self.freed).toarray()
 
 
-def products(first: dict[int, Any], other: dict[int, Any], curvatures: Curvatures) -> Any:
+def products(
+    first: dict[int, sparse.csr_matrix], other: dict[int, sparse.csr_matrix], curvatures: Curvatures
+) -> sparse.csr_matrix:
     """Σ A'WB of designs by predictor, sparse."""
     return sum(first[j].T @ other[k].multiply(w[:, None]).tocsr() for (j, k), w in curvatures.items()).tocsr()
 

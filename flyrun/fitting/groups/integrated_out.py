@@ -24,7 +24,7 @@ from flyrun.ground.children import cores
 from flyrun.ground.threads import in_order
 
 _NUMBERS = 1 << 17  # of a block, predictors of rows, draws and nodes: they stay in a core's cache
-_MANY = 20_000  # rows from which sums are compiled: that takes a second, once
+MANY = 20_000  # rows from which sums are compiled: that takes a second, once
 _AT_ONCE = 16  # draws at least, so that a block's rows are looked up once for several
 _NEWTON, _LONGEST, _NEAR = 40, 2.0, 1e-7
 _TINY = 1e-12  # a precision: where the search tries a vast sd, rows far out have no curvature
@@ -138,7 +138,7 @@ class GroupedPosterior(Posterior):
             sizes = self._ends[first:last] - self.starts[first:last]
             code = np.repeat(np.arange(last - first), sizes)
             rows = slice(int(begin), int(self._ends[last - 1]))
-            yield Block(slice(first, last), rows, starts, code, len(self.rows) >= _MANY)
+            yield Block(slice(first, last), rows, starts, code, len(self.rows) >= MANY)
             first = last
 
     def ungrouped(self, each: int) -> Iterator[Block]:
@@ -174,7 +174,7 @@ class GroupedPosterior(Posterior):
         parts = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
         grid, log_weight = self.grid(nodes)
         # compiled sums hold predictors of rows and draws alone
-        compiled = len(self.rows) >= _MANY and sums.compiled(self.family, self.rows)
+        compiled = len(self.rows) >= MANY and sums.compiled(self.family, self.rows)
         held = 1 if compiled else grid.shape[1]
         items = ((draws, block) for draws in parts for block in self.grouped(held * len(x[draws])))
 

@@ -4,56 +4,73 @@ Their information is what is left once the effects of the largest term are integ
 few levels' effects go with the intercept, and how far hangs on every sd.
 
 Shapes: m numbers b in C chains; z, r, b: (m, C); information, T: (C, m, m). A largest term of J levels of q
-effects has roots Q of its own, (q, q, J, C).
+effects has roots Q of its own, (q, q, J, C), and the covariance S = QQ' of its effects given all else.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from flyrun.fitting.groups import level_map
+
 MOST = 64  # numbers b of which matrices of each chain are factored at each point
 
 
 class Followed(NamedTuple):
     """The likelihood to second order by b: information (m, m), score (m,), falls (m, A), by which the score
-    falls with auxiliary numbers. across, (J, q, m), scores (q, J) and largest_falls (J·q, A): the largest
-    term's, where this is not integrated out yet.
+    falls with auxiliary numbers. across, (q·J, m), scores (q, J) and largest_falls (J·q, A): the largest
+    term's, where this is not integrated out yet; pairs, (q·q·J, m·m): products of two of a level's `across`.
     """
 
     information: np.ndarray
     score: np.ndarray
     falls: np.ndarray
     across: np.ndarray | None = None
+    pairs: np.ndarray | None = None
     scores: np.ndarray | None = None
     largest_falls: np.ndarray | None = None
 
 
 class Left(NamedTuple):
-    """Information (C, m, m) and r (m, C) with the largest term integrated out. b: Q'C, (C, qJ, m), y: Q'r of
-    that term, (C, qJ); scores: r of it, (q, J, C).
+    """Information (C, m, m) and r (m, C) with the largest term integrated out, of which these lack taken,
+    (C, m, m), and taken_score, (m, C). scores: r of that term, y: Q'r, (q, J, C).
     """
 
     information: np.ndarray
     r: np.ndarray
-    b: np.ndarray | None
-    y: np.ndarray | None
-    scores: np.ndarray | None
+    taken: np.ndarray | None = None
+    taken_score: np.ndarray | None = None
+    scores: np.ndarray | None = None
+    y: np.ndarray | None = None
+
+
+def pairs_of(across: np.ndarray) -> np.ndarray:
+    """As of `Followed`, of across (q, J, m)."""
+    q, levels, m = across.shape
+    return np.einsum("ijm,kjn->ikjmn", across, across).reshape(q * q * levels, m * m)
 
 
 def left(its: Followed, away: np.ndarray, c: np.ndarray, q: np.ndarray | None) -> Left:
     """At auxiliary numbers that are `away`, (A, C), from the reference's. q: the largest term's Q."""
     information = np.broadcast_to(its.information, (len(c), *its.information.shape))
     score = its.score[:, None] - its.falls @ away
-    if its.across is None or its.scores is None or its.largest_falls is None or q is None:
-        return Left(information, c * score, None, None, None)
+    if (
+        its.across is None
+        or its.pairs is None
+        or its.largest_falls is None
+        or its.scores is None
+        or q is None
+    ):
+        return Left(information, c * score)
     effects, _, levels, chains = q.shape
     fall = (its.largest_falls @ away).reshape(levels, effects, chains)
     scores = its.scores[..., None] - np.moveaxis(fall, 1, 0)
-    b = np.einsum("ikjc,jim->ckjm", q, its.across).reshape(chains, -1, information.shape[-1])
-    y = np.einsum("ikjc,ijc->ckj", q, scores).reshape(chains, -1)
-    information = information - c[:, None, None] * (b.transpose(0, 2, 1) @ b)
-    score = score - c * (b.transpose(0, 2, 1) @ y[..., None])[..., 0].T
-    return Left(information, c * score, b, y, scores)
+    y = level_map.turned(q, scores)
+    covariance = level_map.product(q, q.swapaxes(0, 1)).reshape(-1, chains)
+    taken = (its.pairs.T @ covariance).T.reshape(information.shape)
+    taken_score = its.across.T @ level_map.times(q, y).reshape(-1, chains)
+    information = information - c[:, None, None] * taken
+    return Left(information, c * (score - c * taken_score), taken, taken_score, scores, y)
 
 
 class Mapped(NamedTuple):
@@ -137,17 +154,19 @@ def reverse_left(its: Followed, at: Left, back: Slopes, c: np.ndarray, q: np.nda
     """What `left` gives on of slopes by information and r."""
     by_score = c * back.r
     by_aux, by_c = -its.falls.T @ by_score, (back.r * at.r).sum(axis=0) / c
-    if at.b is None or at.y is None or q is None or its.across is None or its.largest_falls is None:
+    if at.taken is None or at.taken_score is None or at.scores is None or at.y is None or q is None:
         return LargestSlopes(None, by_aux, by_c)
-    effects, _, levels, chains = q.shape
-    products = at.b @ back.information
-    along = (at.b @ by_score.T[..., None])[..., 0]
-    by_c = by_c - (products * at.b).sum(axis=(1, 2)) - (along * at.y).sum(axis=1)
-    by_b = -c[:, None, None] * (2.0 * products + at.y[..., None] * by_score.T[:, None])
-    by_y = np.moveaxis((-c[:, None] * along).reshape(chains, effects, levels), 0, -1)
-    by_q = np.einsum("jim,ckjm->ikjc", its.across, by_b.reshape(chains, effects, levels, -1))
-    by_q += at.scores[:, None] * by_y[None]  # type: ignore[index]
-    fall = np.moveaxis(np.einsum("ikjc,kjc->ijc", q, by_y), 0, 1).reshape(-1, chains)
+    assert its.across is not None
+    assert its.pairs is not None
+    assert its.largest_falls is not None
+    chains = len(c)
+    by_c = by_c - (at.taken * back.information).sum(axis=(1, 2)) - (at.taken_score * by_score).sum(axis=0)
+    by_covariance = (-c * (its.pairs @ back.information.reshape(chains, -1).T)).reshape(q.shape)
+    by_mean = (-c * (its.across @ by_score)).reshape(at.y.shape)
+    by_y = level_map.turned(q, by_mean)
+    by_q = 2.0 * level_map.product(by_covariance, q)
+    by_q += by_mean[:, None] * at.y[None] + at.scores[:, None] * by_y[None]
+    fall = np.moveaxis(level_map.times(q, by_y), 0, 1).reshape(-1, chains)
     return LargestSlopes(by_q, by_aux - its.largest_falls.T @ fall, by_c)
 
 

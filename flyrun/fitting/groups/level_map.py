@@ -100,29 +100,29 @@ class Mapped(NamedTuple):
 def roots(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """W and Q = TW', (q, q, J, C). information: H."""
     inverse = _inverse(information, t, c)
-    return inverse, _product(t[:, :, None], inverse.swapaxes(0, 1))
+    return inverse, product(t[:, :, None], inverse.swapaxes(0, 1))
 
 
 def forward(z: np.ndarray, r: np.ndarray, inverse: np.ndarray, q: np.ndarray) -> Mapped:
     """u of z, by W and Q."""
-    score = _turned(q, r)
+    score = turned(q, r)
     drawn = z + score
-    v = _turned(inverse, drawn)
+    v = turned(inverse, drawn)
     diagonal = np.arange(len(z))
     level = np.log(inverse[diagonal, diagonal]).sum(axis=(0, 1)) - 0.5 * (v * v).sum(axis=(0, 1))
-    return Mapped(_times(q, drawn), level, inverse, q, drawn, score, v)
+    return Mapped(times(q, drawn), level, inverse, q, drawn, score, v)
 
 
 def backward(v: np.ndarray, r: np.ndarray, inverse: np.ndarray, q: np.ndarray) -> np.ndarray:
     """z, (q, J, C), of v, (q, J, C), with u = Tv."""
     drawn = np.linalg.solve(inverse.transpose(2, 3, 1, 0), v.transpose(1, 2, 0)[..., None])[..., 0]
-    return drawn.transpose(2, 0, 1) - _turned(q, r)
+    return drawn.transpose(2, 0, 1) - turned(q, r)
 
 
 def _inverse(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> np.ndarray:
     """W, (q, q, J, C), lower."""
     t = t[:, :, None]
-    bent = c * _product(t.swapaxes(0, 1), _product(information[..., None], t))
+    bent = c * product(t.swapaxes(0, 1), product(information[..., None], t))
     q = len(bent)
     if q > _FEW:
         fine = np.isfinite(bent).all(axis=(0, 1))
@@ -144,8 +144,8 @@ def _inverse(information: np.ndarray, t: np.ndarray, c: np.ndarray) -> np.ndarra
 
 def reverse(mapped: Mapped, by_u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Slopes by z and r, (q, J, C), of the log density with `level`, whose slopes by u are by_u (q, J, C)."""
-    z = _turned(mapped.q, by_u) - _times(mapped.w, mapped.v)
-    return z, _times(mapped.q, z)
+    z = turned(mapped.q, by_u) - times(mapped.w, mapped.v)
+    return z, times(mapped.q, z)
 
 
 def reverse_roots(
@@ -156,23 +156,30 @@ def reverse_roots(
     by_u: np.ndarray,
     z: np.ndarray,
     by_q: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes by T, (q, q, C), and by c beside r's part, (C,). z: those by z; by_q: of what else reads Q."""
+    varies: bool = True,
+) -> tuple[np.ndarray, np.ndarray | float]:
+    """Slopes by T, (q, q, C), and by c beside r's part, (C,), where that varies.
+
+    z: those by z; by_q: of what else reads Q.
+    """
     inner = by_u[:, None] * mapped.drawn[None] + r[:, None] * z[None]
     both = mapped.drawn[:, None] * z[None] + z[:, None] * mapped.score[None]
     if by_q is not None:
         inner = inner + by_q
-        both = both + _product(by_q.swapaxes(0, 1), mapped.q)
+        both = both + product(by_q.swapaxes(0, 1), mapped.q)
     q = len(z)
     both = -np.where(np.tri(q, dtype=bool)[..., None, None], both, both.swapaxes(0, 1))
     both[np.arange(q), np.arange(q)] -= 1.0
-    inner = inner + c * _product(_product(information[..., None], mapped.q), both)
+    inner = inner + c * product(product(information[..., None], mapped.q), both)
+    by_t = product(inner, mapped.w).sum(axis=2)
+    if not varies:
+        return by_t, 0.0
     by_c = (both[np.arange(q), np.arange(q)]).sum(axis=(0, 1))
-    by_c = by_c - (_product(both, mapped.w) * mapped.w).sum(axis=(0, 1, 2))
-    return _product(inner, mapped.w).sum(axis=2), 0.5 * by_c / c
+    by_c = by_c - (product(both, mapped.w) * mapped.w).sum(axis=(0, 1, 2))
+    return by_t, 0.5 * by_c / c
 
 
-def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Of small matrices, (q, q, ...) each: sums over few terms of long arrays, which einsum is slow at."""
     total = a[:, 0, None] * b[None, 0]
     for m in range(1, len(b)):
@@ -180,11 +187,11 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return total
 
 
-def _times(matrices: np.ndarray, values: np.ndarray) -> np.ndarray:
+def times(matrices: np.ndarray, values: np.ndarray) -> np.ndarray:
     """(q, J, C) of (q, q, J, C) and (q, J, C)."""
     return (matrices * values[None]).sum(axis=1)
 
 
-def _turned(matrices: np.ndarray, values: np.ndarray) -> np.ndarray:
+def turned(matrices: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The same of transposed matrices."""
     return (matrices * values[:, None]).sum(axis=0)

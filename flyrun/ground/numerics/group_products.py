@@ -3,14 +3,7 @@
 import numpy as np
 
 from flyrun.ground.numerics.compiled import inline_jit, jit
-from flyrun.ground.numerics.vector_math import exp_negative, log_positive
-
-
-@inline_jit
-def _exp(x):
-    """e^x; 3e307 above 708."""
-    small = exp_negative(-abs(x))
-    return 1.0 / small if x > 0.0 else small
+from flyrun.ground.numerics.vector_math import exp_bounded, exp_negative, log_positive
 
 
 @jit
@@ -24,7 +17,7 @@ def row_sums(starts, ends, y, weights, eta, linear, mean):
             for s in range(eta.shape[1]):
                 linear[group, s] += y[row] * eta[row, s]
             for s in range(eta.shape[1]):
-                eta[row, s] = _exp(eta[row, s])
+                eta[row, s] = exp_bounded(eta[row, s])
             for s in range(eta.shape[1]):
                 mean[group, s] += weights[row] * eta[row, s]
 
@@ -77,7 +70,7 @@ def log_integrals(
             for s in range(out.shape[0]):
                 value[k, s] = centre[group, s] + scale[group, s] * nodes[k]
             for s in range(out.shape[0]):
-                factor[k, s] = _exp(value[k, s])
+                factor[k, s] = exp_bounded(value[k, s])
             for s in range(out.shape[0]):
                 value[k, s] *= linear[group] - 0.5 * precision[s] * value[k, s]
             for s in range(out.shape[0]):
@@ -137,17 +130,17 @@ def pair_integrals(
             for s in range(out.shape[0]):
                 level[group, s] += y[row] * eta[row, s]
             for s in range(out.shape[0]):
-                eta[row, s] = _exp(eta[row, s] + centre[0, group, s] + z[row] * centre[1, group, s])
+                eta[row, s] = exp_bounded(eta[row, s] + centre[0, group, s] + z[row] * centre[1, group, s])
             for s in range(out.shape[0]):
                 up[half, s] = eta[row, s]
                 over[half, s] = 1.0
             for k in range(half):
                 for s in range(out.shape[0]):
-                    step = _exp(nodes[k] * (root[0, group, s] + z[row] * root[1, group, s]))
+                    step = exp_bounded(nodes[k] * (root[0, group, s] + z[row] * root[1, group, s]))
                     up[k, s] = eta[row, s] * step
                     up[several - 1 - k, s] = eta[row, s] / step
                 for s in range(out.shape[0]):
-                    step = _exp(nodes[k] * z[row] * root[2, group, s])
+                    step = exp_bounded(nodes[k] * z[row] * root[2, group, s])
                     over[k, s] = step
                     over[several - 1 - k, s] = 1.0 / step
             if counts:

@@ -102,6 +102,13 @@ def exp_negative(x):
 
 
 @_inline
+def exp_bounded(x):
+    """e^x; 3e307 above 708, 3e−308 below −708."""
+    small = exp_negative(-abs(x))
+    return 1.0 / small if x > 0.0 else small
+
+
+@_inline
 def one_minus_exp_negative(x):
     """1 − e^x for x ≤ 0, with full relative accuracy near 0."""
     power, rest = _power_and_rest(max(x, -60.0))
