@@ -109,7 +109,7 @@ def _fit(request: Request, clock: Clock, screen: Any, report: Report) -> int:
         phases["draws"] = clock.seconds() - phases["read"]
     for line in (*before, answer.how):
         say(line)
-    for line in answer.caveats:
+    for line in answer.caveats if screen.tables is None else ():  # below which they stand, else
         speaker.warn(line)
     drawn = clock.seconds()
     folder = stored.write(answer)

@@ -188,7 +188,9 @@ def _by_groups(
     which = np.arange(count) * even.size // count
     with one_blas_thread():
         effects = posterior.effects_of(drawn.weighted.x[even.ravel()[which]], which, seed + 3)
-    return replace(ungrouped, how=f"{ungrouped.how}; {drawn.words}", groups=effects)
+    of_levels = all(bar.fixed for bar in posterior.bars)
+    how = drawn.words("coefficients of levels" if of_levels else "group effects")
+    return replace(ungrouped, how=f"{ungrouped.how}; {how}", groups=effects)
 
 
 def _by_terms(

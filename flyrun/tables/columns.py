@@ -36,11 +36,14 @@ _LARGEST = 1e100
 
 
 class ManyLevelsError(DataError):
-    """A category that explains the target, a column of this name, has too many levels for a column each."""
+    """A category that explains the target, a column of this name, has too many levels for a column each.
 
-    def __init__(self, message: str, column: str = ""):
-        super().__init__(message)
-        self.column = column
+    plain: without what a formula would do.
+    """
+
+    def __init__(self, plain: str, column: str = "", in_formula: str = ""):
+        super().__init__(plain + in_formula)
+        self.plain, self.column = plain, column
 
 
 Read = Callable[[set[str]], Iterator[pd.DataFrame]]
@@ -280,11 +283,12 @@ def _category(seen: Seen, remedy: str) -> Column:
         fault = f"holds more than {MOST_LEVELS} different values, as names of things do"
         if seen.role != "column":
             raise seen.error(f"{fault}; {remedy}")
+        instead = ""
         if seen.options.formula is None:
             aim, name = quoted(seen.options.target or "TARGET"), quoted(seen.name)
-            remedy = f"{remedy}, or write a formula: '{aim} ~ {name}' gives each a coefficient, "
-            remedy += f"'{aim} ~ (1 | {name})' makes groups of them"
-        raise ManyLevelsError(str(seen.error(f"{fault}; {remedy}")), seen.name)
+            instead = f", or write a formula: '{aim} ~ {name}' gives each a coefficient, "
+            instead += f"'{aim} ~ (1 | {name})' makes groups of them"
+        raise ManyLevelsError(str(seen.error(f"{fault}; {remedy}")), seen.name, instead)
     return seen.column()
 
 

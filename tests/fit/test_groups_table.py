@@ -124,6 +124,7 @@ def test_a_mode_without_digits_is_for_chains() -> None:
         (["ill ~ x + (1 | clinic/z)"], "write (1 | clinic) alone"),
         (["ill ~ x + z + (1 + z | clinic)"], "no slope within; write (1 | clinic)"),
         (["ill ~ x + (1 | mm(clinic, lab))"], "write (1 | clinic) + (1 | lab), effects of each"),
+        (["ill ~ x + (z | always)"], "(1 + z | always): always has one level, 'the same'; leave"),
         (["ill ~ x + (1 | always)"], "always has one level, 'the same'; leave (1 | always) out"),
         (["ill ~ x + z + (1 + z + x | clinic)"], "no slope within; write (1 + x | clinic)"),
         (["ill ~ x + z + (0 + z | clinic)"], "no slope within; write (1 | clinic)"),

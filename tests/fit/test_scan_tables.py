@@ -83,3 +83,16 @@ def test_rows_that_serve_many_draws_are_seen(tmp_path, monkeypatch):
 
     monkeypatch.setattr(row_weights, "draw", shared)
     assert against_all_rows(*made(tmp_path, "t3_columns"))[0].max() > 4
+
+
+@pytest.mark.thorough
+def test_few_rows_of_a_family_with_a_tail_come_in_the_first_scan(tmp_path):
+    rng = np.random.default_rng(2)  # of which second order missed so much that all came in the third
+    x, z = rng.standard_normal((2, 80))
+    mean = np.exp(0.5 * x - 0.3 * z)
+    y = np.array([rng.gamma(1.0, m, k).sum() for m, k in zip(mean**0.5, rng.poisson(mean**0.5), strict=True)])
+    said = []
+    found = scan(write(tmp_path / "shards", {"x": x, "z": z, "y": y}), "tweedie", said=said)
+    assert found.scans == 1
+    assert not [line for line in said if "another scan" in line]
+    assert len(found.posterior.rows) == 80

@@ -193,9 +193,30 @@ def test_rare_levels_and_the_question_are_told(wide, capfd, tmp_path, monkeypatc
     said = "".join(capfd.readouterr())
     assert "2 columns, 9 coefficients" in said
     assert "with C(g): 8 levels of 1 to" in said
-    assert "C(g): 7 levels have a coefficient each against g000; is (1 | g) meant?" in said
+    assert said.count("C(g): 7 levels have a coefficient each against g000; is (1 | g) meant?") == 1
+    assert "coefficients of levels integrated out" in said
+    assert "group effects" not in said
     assert "C(g): 1 of 8 levels has fewer than 5 rows, so that the prior tells much of it: g000" in said
     assert "--reference g=" in said
+
+
+@pytest.mark.thorough
+def test_a_folder_says_once_what_is_read_and_no_formula_to_levels(wide, capfd, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    frame = table(n=600).assign(side=lambda rows: np.arange(len(rows)) % 2).drop(columns="zip")
+    write(tmp_path / "shards", {name: values.to_numpy() for name, values in frame.items()}, group=100)
+    wide(5)
+    monkeypatch.setattr("flyrun.fitting.scan.text_levels.MOST_LEVELS", 5)
+    assert main(["fit", "shards", "gaussian ~ x + g", "--model", "gaussian"]) == 0
+    said = "".join(capfd.readouterr())
+    assert said.count("one scan reads") == 1
+    assert said.count("meant?") == 1
+    words = ["fit", "shards", "--target", "gaussian", "--model", "gaussian", "--by", "side", "--quiet"]
+    assert main(words) == 2
+    line = capfd.readouterr().err
+    assert line.rstrip().endswith("leave the column out with --drop g")
+    assert main([*words, "--drop", "g"]) == 0  # which is a remedy
 
 
 @pytest.mark.parametrize(

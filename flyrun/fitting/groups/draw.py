@@ -34,12 +34,11 @@ class Drawn:
     error: float
     nodes: int
 
-    @property
-    def words(self) -> str:
-        """How effects were integrated out."""
+    def words(self, effects: str) -> str:
+        """How effects, so called, were integrated out."""
         if not self.nodes:
-            return "group effects integrated out in closed form"
-        return f"group effects integrated out at {self.nodes} nodes each, to {max(self.error, 1e-9):.1g} nats"
+            return f"{effects} integrated out in closed form"
+        return f"{effects} integrated out at {self.nodes} nodes each, to {max(self.error, 1e-9):.1g} nats"
 
 
 def draw(

@@ -41,16 +41,27 @@ def _factor(options: Table, layout: Layout, bar: Bar, posterior: Posterior) -> F
     read = _read(options, layout, bar.columns)
     frame = pd.DataFrame({name: words(read[name]) for name in bar.columns})
     assert len(frame) == layout.rows  # parameters.complete
+    _levels(bar, frame)  # before slopes, which help nothing where there is one
+    refuse_slopes(bar, layout)
     return factor_of(bar, frame, layout, posterior)
 
 
 def refuse_columns(bar: Bar, known: Sequence[str], layout: Layout) -> None:
-    """Raise ConfigError for columns that cannot be a group's or a slope's. known: of the table."""
+    """Raise ConfigError for columns that there are not, or that cannot be a group's. known: of the table."""
     part = layout.parameters.get(bar.of, layout)
-    by_name = {column.name: column for column in part.features}
     for name in (*bar.columns, *(slope for slope in bar.slopes if slope.isidentifier())):
         if name not in known:
             raise ConfigError(f"{bar}: {name} is no column of the table; it has {', '.join(known[:12])}")
+    used = [column.name for column in (*part.columns, *layout.beside.values(), layout.target)]
+    for name in bar.columns:
+        if name in used and not (len(bar.columns) > 1 and name in layout.text):
+            raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
+
+
+def refuse_slopes(bar: Bar, layout: Layout) -> None:
+    """Raise ConfigError for columns that cannot be a slope's."""
+    part = layout.parameters.get(bar.of, layout)
+    by_name = {column.name: column for column in part.features}
     for slope in bar.slopes:
         categories = {name.partition("[")[0] for name in part.names if "[" in name}
         if slope not in by_name and not {slope, f"C({slope})"} & categories:
@@ -59,10 +70,14 @@ def refuse_columns(bar: Bar, known: Sequence[str], layout: Layout) -> None:
             less = replace(bar, slopes=tuple(name for name in bar.slopes if name != slope), intercept=True)
             within = replace(bar, columns=(*bar.columns, slope), slopes=(), correlated=True)
             raise ConfigError(f"{bar}: {slope} is a category; write {less} + {within}, an effect a level")
-    used = [column.name for column in (*part.columns, *layout.beside.values(), layout.target)]
-    for name in bar.columns:
-        if name in used and not (len(bar.columns) > 1 and name in layout.text):
-            raise ConfigError(f"{bar}: {name} is a term or the target too; leave it out of one of them")
+
+
+def _levels(bar: Bar, frame: pd.DataFrame) -> tuple[np.ndarray, pd.Index]:
+    """Each row's level, (n,), and the levels' names. Raises ConfigError where there is one."""
+    code, levels = pd.factorize(bar.levels(frame), sort=True)
+    if len(levels) < 2:
+        raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
+    return code, levels
 
 
 def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout, posterior: Posterior) -> Factor:
@@ -76,9 +91,7 @@ def factor_of(bar: Bar, frame: pd.DataFrame, layout: Layout, posterior: Posterio
             raise ConfigError(
                 f"{bar}: {name} holds {level!r}, whose : stands between levels of two columns; rename it"
             )
-    code, levels = pd.factorize(bar.levels(frame), sort=True)
-    if len(levels) < 2:
-        raise ConfigError(f"{bar}: {bar.group} has one level, {levels[0]!r}; leave {bar} out")
+    code, levels = _levels(bar, frame)
     if bar.fixed:
         code, levels = _against_reference(bar, code, list(map(str, levels)))
     else:

@@ -61,6 +61,7 @@ def bars_of(scan: Scan, layout: Layout) -> list[Bar]:
     for bar in scan.request.groups:
         assert isinstance(bar, Bar)
         factors_of_table.refuse_columns(bar, [*scan.shards.kinds], layout)
+        factors_of_table.refuse_slopes(bar, layout)
         if fault := next((faults[name] for name in bar.columns if name in faults), None):
             raise DataError(f"{fault}, or leave {bar} out")
         bars.append(bar)

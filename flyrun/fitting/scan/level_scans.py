@@ -20,6 +20,7 @@ from flyrun.fitting.scan.stage_ranges import stages_of
 from flyrun.fitting.scan.stages import Found, Scan, Steps
 from flyrun.ground.errors import ConfigError, DataError, FlyrunError
 from flyrun.ground.schema import quoted
+from flyrun.tables.columns import ManyLevelsError
 
 _WHOLE, _ALL_WHOLE = 10_000, 2_000_000  # rows of a level up to which all come here; of all such levels
 
@@ -72,6 +73,8 @@ class LevelScans:
             level = self.levels[name] = OneLevel(k, counts[name], level_scan)
             try:
                 level.scan.levels = text_levels.ordered(values, texts, table, given, counts[name])
+            except ManyLevelsError as error:
+                level.found = DataError(error.plain)  # a formula is not for levels
             except FlyrunError as error:
                 level.found = error
         self.few = min(_WHOLE, _ALL_WHOLE // len(names))

@@ -93,16 +93,17 @@ def _too_large(file: str) -> bool:
 @factoring()
 def answer(request: Request, console: Console | JsonLines | None) -> Answer:
     """The answer of one scan. FlyrunError in one line."""
-    return wide_categories.parted(request, lambda its: _answer(its, console))
+    return wide_categories.parted(request, lambda its: _answer(its, console, its is request))
 
 
-def _answer(request: Request, console: Console | JsonLines | None) -> Answer:
-    """As of `answer`; ManyLevelsError for a category of many levels."""
+def _answer(request: Request, console: Console | JsonLines | None, first: bool) -> Answer:
+    """As of `answer`; ManyLevelsError for a category of many levels. first: of the request as typed."""
     shards, table, columns = _asked(request)
     say = progress.speaker(console).say
     with _mapper(request, shards, len(columns), console) as mapper:
         shards = joined_groups.joined(rows_kept.of(shards, mapper, say))
-        say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
+        if first:
+            say(f"{said.size(shards, columns)}: one scan reads {said.in_bytes(shards.size)}")
         scan = Scan(Inputs(request, shards, columns, table, mapper, say), _SEED)
         pilot = scan.pilot()
         say(f"pilot: {len(pilot.y):,} rows ({said.in_bytes(pilot.x.nbytes)}) came here")

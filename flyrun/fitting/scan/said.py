@@ -42,7 +42,8 @@ def size(shards: Shards, columns: list[str]) -> str:
     """How much will be read."""
     files = f"{len(shards.files):,} file{'s' if len(shards.files) > 1 else ''}"
     groups = sum(len(block.each) for block in shards.blocks)
-    return f"{files}, {groups:,} row groups, {shards.rows:,} rows, {len(columns):,} columns"
+    many = f"{len(columns):,} column{'s' if len(columns) != 1 else ''}"
+    return f"{files}, {groups:,} row groups, {shards.rows:,} rows, {many}"
 
 
 def in_bytes(number: float) -> str:

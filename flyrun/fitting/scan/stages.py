@@ -38,6 +38,7 @@ from flyrun.tables.layout import Layout
 _CORE_NUMBERS = 1_000_000  # that a further scan's rows kept as they are may be: chains go over all of them
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
+_FEW_ROWS = 1_000  # all of which come at once, of a family that is not log-concave
 _SKEWED = 0.1  # variance of log weights from where all rows come if they can: draws of sums miss a tail then
 _FAR = 30.0  # posterior sds that the last centre may have moved by
 
@@ -109,9 +110,9 @@ class Scan(Table):
         curvature = likelihood.curvature
         met = seen = self.seen(pilot)
         self.moved = [0.0]
-        why = ""
-        for number in range(1, _SCANS + 1):
-            many = len(self.groups)
+        why, many = "", len(self.groups)
+        begun = _SCANS if self.rows <= _FEW_ROWS and not model.family.one_mode else 1
+        for number in range(begun, _SCANS + 1):
             stages = (first or self._stages(seen)) if number == 1 else [Stage(0, many, seen)]
             centres, parts, apart = list[np.ndarray](), list[Sums](), list[list[list[Sums]]]()
             alone, sampled = 0, True  # parts that are for a centre alone
@@ -121,7 +122,7 @@ class Scan(Table):
                 gone = sum(part.kappa for part in parts[alone:])
                 looked = (encoding, len(centres), number, to_come, gone)
                 look = self._look(start, at, curvature, min(seen, 1.0), *looked)
-                text = f"scan {number}, stage {k + 1} of {len(stages)}"
+                text = f"scan {1 + number - begun}, stage {k + 1} of {len(stages)}"
                 if not (sums := (yield look, (stage.begun, stage.end), text)):  # no row of a level
                     continue
                 total = tree(sums)
@@ -138,7 +139,7 @@ class Scan(Table):
             why = "its first centre was too far off"
             if sampled:
                 fitted = self._answer(family, encoding, centres, parts, apart, alone)
-                fitted.scans = number
+                fitted.scans = 1 + number - begun
                 skewed = not model.family.one_mode and number < _SCANS and self.rows <= _ALL_ROWS
                 most = _SKEWED if skewed else row_weights.MOST_VARIANCE
                 if not (why := _doubts(fitted, most)):
