@@ -15,7 +15,7 @@ from flyrun.families.bounded_priors import Bounded
 from flyrun.families.cutpoint_priors import OfCutpoints
 from flyrun.families.family import Auxiliary, Family
 from flyrun.families.prior_densities import Prior
-from flyrun.fitting.alone import alike
+from flyrun.fitting.alike_rows import alike
 from flyrun.fitting.coefficient_prior import CoefficientPrior
 from flyrun.fitting.table_rows import Design, Rows, as_column
 from flyrun.ground.children import cores

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flyrun.families.family import family
-from flyrun.fitting import alone, mode, weighted_draws
+from flyrun.fitting import alike_rows, alone, mode, weighted_draws
 from flyrun.fitting.table_rows import Rows
 from tests.fit.test_weighted import posterior
 
@@ -25,7 +25,7 @@ def off_on_grid(a, n=30_000):
     rng, one = np.random.default_rng(0), family("tweedie")
     y, weights = one.draw(rng, 1, [rng.normal(0.0, 1.0, n), *a]), rng.integers(1, 3, n).astype(float)
     y[::7] = 0.0
-    grid, trials, sums = alone.alike(Rows(y, y, 1.0, 0.0, weights), True)
+    grid, trials, sums = alike_rows.alike(Rows(y, y, 1.0, 0.0, weights), True)
     assert len(grid) < 0.8 * n
     of_all = weights @ one.alone(y, 1.0, a), *(weights @ each for each in one.alone_derivatives(y, 1.0, a)[0])
     of_grid = (
@@ -45,7 +45,7 @@ def test_sums_over_a_grid_of_targets_are_those_over_rows(a):
 
 
 def test_a_grid_that_is_too_coarse_is_caught(monkeypatch):
-    monkeypatch.setattr(alone, "_STEPS", 8)
+    monkeypatch.setattr(alike_rows, "_STEPS", 8)
     assert off_on_grid((0.4, -0.3))[0] > 1e-9
 
 
@@ -66,7 +66,7 @@ def test_draws_that_read_few_rows_have_the_part_of_all(name, monkeypatch):
 
     kept, beyond = [], alone.beyond
     monkeypatch.setattr(weighted_draws, "_APART", 9.0)
-    monkeypatch.setattr(alone, "_MANY", 1)
+    monkeypatch.setattr(alone, "MANY", 1)
     monkeypatch.setattr(alone, "_EVALUATIONS", 0 if whole.family.alone_of_logs else alone._EVALUATIONS)
     monkeypatch.setattr(alone, "beyond", lambda *of: kept.append(beyond(*of)) or kept[-1])
     right = off()

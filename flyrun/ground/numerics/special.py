@@ -26,12 +26,12 @@ def trigamma(x: Numbers) -> Numbers:
     """ψ'(x), x > 0: 1/x² + 1/(x + 1)² + … to x + 7, and Bernoulli's series from there, to 15 digits."""
     more: Numbers = 0.0
     for k in range(8):
-        one = 1.0 / (x + k)
-        more = more + one * one
-    one = 1.0 / (x + 8.0)
-    f = one * one
+        share = 1.0 / (x + k)
+        more = more + share * share
+    share = 1.0 / (x + 8.0)
+    f = share * share
     series = 1 / 6 - f * (1 / 30 - f * (1 / 42 - f * (1 / 30 - f * (5 / 66 - f * (691 / 2730 - f * 7 / 6)))))
-    return more + one + f * (0.5 + series * one)
+    return more + share + f * (0.5 + series * share)
 
 
 def softplus(x: Numbers) -> Numbers:
