@@ -91,7 +91,7 @@ class Family:
     numbers alone, apart so that rows of equal y and trials share it.
     slopes_into(y, trials, p, out): its slopes by p into out[0], out[1] …, for a family whose number of
     predictors the data decide; nothing is apart from it.
-    alone_of_logs: whether that is smooth in log y, y > 0: with nodes 1/2,048 apart to ten digits.
+    alone_of_logs: whether that is smooth in log y, y > 0: with nodes 1/1,024 apart to 1e-9.
     auxiliary(levels, sd): the auxiliary numbers of a target of so many levels (0 of numbers) and this sd.
     linear(levels): how many linear predictors there are.
     contrasts(levels): what takes linear predictors, K of them, to those that people read, (K, K), each a

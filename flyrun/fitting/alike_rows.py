@@ -6,7 +6,7 @@ from flyrun.fitting.table_rows import Rows
 from flyrun.ground.numerics import six_points
 
 MANY = 20_000  # rows from which on targets are moved onto a grid
-_STEPS = 2_048  # of it, by e
+_STEPS = 1_024  # of it, by e
 _PART = 65_536  # rows at a time
 
 

@@ -410,9 +410,10 @@ def _remainders(
 
 def _second_order(slopes: list, curvatures: list, at: list, there: list) -> np.ndarray:
     away = [b - a for a, b in zip(at, there, strict=True)]
-    total = sum(slope * step for slope, step in zip(slopes, away, strict=True))
+    total = np.zeros(())
     for j, step in enumerate(away):
-        total = total - 0.5 * curvatures[j][j] * step * step
+        rise = slopes[j] - 0.5 * curvatures[j][j] * step
         for k in range(j + 1, len(away)):
-            total = total - curvatures[j][k] * step * away[k]
+            rise = rise - curvatures[j][k] * away[k]
+        total = total + rise * step
     return total
