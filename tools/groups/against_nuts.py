@@ -178,7 +178,7 @@ def page(table: pd.DataFrame) -> str:
     rows = table.astype(object).fillna("").to_dict("records")
     cells = [
         (
-            f"{row['name']}: `{row['formula']}`", row["family"], f"{row['rows']:,}", row["how"],
+            f"{row['name']}: {row['formula']}", row["family"], f"{row['rows']:,}", row["how"],
             str(row["numbers"]),
             f"{row['off']:.3f} ± {row['of_off']:.3f}", f"{row['ratio']:.3f} ± {row['of_ratio']:.3f}",
             str(row["beyond"]), f"{row['nuts']:,.0f}", row["outcome"],

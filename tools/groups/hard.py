@@ -13,8 +13,10 @@ code 1 where an accepted answer is wrong. Takes an hour.
 
 import argparse
 import math
+import os
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -23,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from flyrun.families.family import family
+from flyrun.ground import environment
 from flyrun.ground.page.render import View, markdown
 from tools.groups.beside import ALLOWED, ERROR, FURTHER, OFF, WIDENED, Bar, Case, row_of
 from tools.groups.many_chains import CHAINS
@@ -115,7 +118,8 @@ def page(table: pd.DataFrame) -> str:
     words = f"""\
 {len(rows)} of {len(cases())} small tables with groups that are hard (tools/groups/hard.py). Each is answered
 by `flyrun fit` and by {CHAINS} long chains under the same priors, with terms written a second time
-(tools/groups/many_chains.py), which go on until standard errors of means and sds are {100 * ERROR:g} %.
+(tools/groups/many_chains.py), which go on until standard errors of means and sds are {100 * ERROR:g} %; where
+groups of normal noise have a row each, by draws from the prior with weights (tools/groups/prior_draws.py).
 Of {len(accepted)} that were accepted {len(wrong)} are wrong: a mean more than {OFF:g} sds, or an sd more
 than {100 * WIDENED:g} %, from the chains', beside {ALLOWED:g} standard errors of both. Numbers: coefficients,
 sds, correlations, further parameters and some effects, by the chains' normal scores
@@ -133,6 +137,8 @@ that they are not to be trusted yet, in {BUDGET:g} seconds on a shared core."""
         if row["outcome"] == "unsettled"
     ]
     tables = [markdown(view).strip() for view in views]
+    about = environment.describe()
+    made = f"{about['cpu']}, {os.cpu_count()} cores; flyrun {about['flyrun']}; {datetime.now(UTC):%Y-%m-%d}."
     return "\n".join(
         [
             "# Hard tables with groups: `flyrun fit` against long chains",
@@ -142,6 +148,7 @@ that they are not to be trusted yet, in {BUDGET:g} seconds on a shared core."""
             "\n\n".join(tables),
             "",
             *told,
+            made,
             "",
         ]
     )
@@ -150,6 +157,7 @@ that they are not to be trusted yet, in {BUDGET:g} seconds on a shared core."""
 _HEADER = (
     "",
     "tables",
+    "right",
     "exit code 2",
     "exit code 3",
     "worst sd ratio",
@@ -169,6 +177,7 @@ def _line(name: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     unsettled = sum(row["outcome"] == "unsettled" for row in rows)
     counts = (
         len(rows),
+        sum(row["outcome"] == "right" for row in seen),
         len(refused),
         len(marked),
         *worst,

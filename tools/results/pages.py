@@ -31,7 +31,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals |= {"arm": published.arm, "arms": published.arms, "row": published.row}
+_TEMPLATES.globals |= {name: getattr(published, name) for name in ("arm", "arms", "row", "table")}
 _TEMPLATES.globals["inventory"] = inventory.sections
 _TEMPLATES.filters |= {
     "sig": published.sig,

@@ -71,12 +71,16 @@ def arms(experiment: str) -> list[Row]:
     return rows(MEASURED / experiment / "table.csv")
 
 
-def row(table: str, **wanted: Any) -> Row:
-    """The only row of results/measured/<table>.csv with these values."""
-    path = MEASURED / f"{table}.csv"
-    found = [one for one in rows(path) if all(one[key] == value for key, value in wanted.items())]
+def table(name: str) -> list[Row]:
+    """All rows of results/measured/<name>.csv."""
+    return rows(MEASURED / f"{name}.csv")
+
+
+def row(name: str, /, **wanted: Any) -> Row:
+    """The only row of results/measured/<name>.csv with these values."""
+    found = [one for one in table(name) if all(one[key] == value for key, value in wanted.items())]
     if len(found) != 1:
-        raise StoreError(f"{path}: {len(found)} rows have {wanted}; name one")
+        raise StoreError(f"{MEASURED / name}.csv: {len(found)} rows have {wanted}; name one")
     return found[0]
 
 
