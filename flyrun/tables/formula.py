@@ -29,6 +29,7 @@ FUNCTIONS = (
     *("log", "log10", "log2", "exp", *_OWN),
     *_CODINGS,
 )
+_BY_ROW = ("C", "I", "log", "log10", "log2", "exp", *_OWN)  # which know nothing of other rows
 _ALLOWED = (
     *(ast.Expression, ast.Call, ast.Name, ast.Load, ast.Constant, ast.keyword, ast.List, ast.Tuple),
     *(ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop),
@@ -47,6 +48,15 @@ class Formula:
     categories: tuple[str, ...]
     names: Names
     parsed: Any
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the matrix has of each row what that row alone says, once categories' levels are known."""
+        factors = [factor for term in self.parsed for factor in term.factors]
+        python = [factor.expr for factor in factors if factor.eval_method.value == "python"]
+        nodes = [node for each in python for node in ast.walk(ast.parse(each, mode="eval"))]
+        called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+        return called <= {*_BY_ROW, *_CODINGS} and not any(isinstance(node, ast.Compare) for node in nodes)
 
     def term_of(self, column: str) -> str:
         """The term, as it is typed, that a column of the matrix is of."""

@@ -90,3 +90,36 @@ def test_names_in_backticks_are_columns_in_every_door(tmp_path, monkeypatch):
         assert np.abs(one.predict(rows)["mean"] - columns["n ~"][:20]).max() < 0.5
     for one in ("many", "one.csv"):
         assert main(["fit", one, text.replace("`dose-rate`", "dose-rate"), "--model", "gaussian"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("age * C(kind) + I(dose**2) + log(dose)", 1),
+        ("age + C(kind, Sum)", 1),
+        ("age + center(dose)", 60),
+        ("age + bs(dose, df=4)", 60),
+        ("age + C(dose > 2)", 60),
+    ],
+)
+def test_all_rows_are_read_for_what_other_rows_say_alone(tmp_path, text, read):
+    rng = np.random.default_rng(2)
+    columns = {"dose": rng.gamma(2.0, 1.0, 3_000), "age": rng.standard_normal(3_000), "y": np.arange(3_000)}
+    columns |= {"kind": rng.choice(["a", "b"], 3_000)}
+    shards = table_files.find(str(write(tmp_path / "shards", columns, group=50)))
+    names, groups, asked = ("dose", "age", "kind"), [[block] for block in shards.blocks], []
+
+    def looked(look, groups, words):
+        asked.extend(groups)
+        return in_turn(look, groups, words)
+
+    made = terms.find([text], shards, names, (("kind", ("a", "b")),), groups, looked, 0)
+    assert len(asked) == read
+    every = pd.DataFrame({name: columns[name] for name in names})
+    own = made.each[0]
+    sources = own.columns
+    whole = formula.Matrix.of(formula.read(text, list(every)), sources, every).columns(every, "all")
+    assert own.names == tuple(whole)
+    x = every.assign(kind=every["kind"].map({"a": 0, "b": 1}))[[column.name for column in sources]]
+    parts = own.of(x.to_numpy(np.float64), np.arange(3_000), "a part")
+    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=1e-12)

@@ -83,12 +83,14 @@ class Table:
             self.terms = terms.find(
                 rights, self.shards, self.read, self.levels, self.groups, self.mapper, self.seed
             )
-            if self.shards.rows > terms.MOST:
+            every = not terms.by_row(rights, self.read)
+            if every and self.shards.rows > terms.MOST:
                 self.say(
                     f"knots and means within the formula: of {terms.MOST:,} rows at random, and the ends"
                 )
             self.columns = self.terms.names
-            self.rows_read += self.shards.rows * len(self.read) // len(self.shards.kinds)
+            looked = self.blocks if every else self.groups[0]
+            self.rows_read += sum(b.rows for b in looked) * len(self.read) // len(self.shards.kinds)
         table_posterior.refuse_many(self.width)
         done, parts, blocks = 0, list[Sample](), self.each_level_first()
         ahead = self.first_of_pilot

@@ -110,6 +110,13 @@ class Matrices(NamedTuple):
         return [*np.hstack(matrices).T, *columns[count:]]
 
 
+def by_row(texts: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether formulas' right sides need none but a row itself, so that few rows tell their terms."""
+    from flyrun.tables import formula  # late: few fits have one
+
+    return all(formula.read(text, columns).by_row for text in texts)
+
+
 def find(
     texts: Sequence[str],
     shards: Shards,
@@ -121,8 +128,11 @@ def find(
 ) -> Matrices:
     """The terms of formulas' right sides. ConfigError and DataError for what cannot be evaluated."""
     look = SourceLook(columns, levels, min(1.0, MOST / shards.rows), seed)
-    sources: Sources = tree(mapper(look, groups, "what the formula's functions know"))
-    if not len(sources.values):
+    words = "what the formula's functions know"
+    for part in [groups[:1], groups[1:]] if by_row(texts, columns) else [groups]:
+        if part and len((sources := tree(mapper(look, part, words))).values):
+            break
+    else:
         raise DataError(f"{shards.given}: every row lacks a value of the formula")
     rows = sources.values
     if look.chance < 1.0:
