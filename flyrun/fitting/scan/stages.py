@@ -38,7 +38,7 @@ from flyrun.tables.layout import Layout
 _CORE_NUMBERS = 1_000_000  # that a further scan's rows kept as they are may be: chains go over all of them
 _SCANS = 3
 _ALL_ROWS = 1_000_000  # that travel where nothing else helps
-_FEW_ROWS = 1_000  # all of which come at once, of a family that is not log-concave
+_FEW_ROWS = 500  # all of which come at once, of a family that is not log-concave
 _SKEWED = 0.1  # variance of log weights from where all rows come if they can: draws of sums miss a tail then
 _FAR = 30.0  # posterior sds that the last centre may have moved by
 
