@@ -21,7 +21,7 @@ _TAILED = 0.05  # share of draws that are of an exponential tail, where there ar
 TAIL = 1.5  # its scale, of the log of an sd: a half-t's has 1
 _PARTS, _PART_FREEDOM, _PART_WIDE_FREEDOM = 8, 5.0, 3.0
 _KNOWN, _MOST_PARTED = 10, 20_000  # draws a number that tell a part's shape; draws that are parted
-_BESIDE = 0.1  # share of a mixture that covers all parts
+_BESIDE = 0.1  # by the parts' share, of a mixture over all, and of those far out
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,10 @@ class Several:
     share: np.ndarray
 
     @staticmethod
-    def of_draws(x: np.ndarray, weights: np.ndarray, beside: Mixture, rng: np.random.Generator) -> "Several":
-        """A t about each of a few parts of draws x (S, P) of weights (S,), and `beside`, which covers all.
+    def of_draws(
+        x: np.ndarray, weights: np.ndarray, others: list[Mixture], rng: np.random.Generator
+    ) -> "Several":
+        """A t about each of a few parts of draws x (S, P) of weights (S,), and others, the first over all.
 
         Parts are of draws near one another (k-means), so that together they follow a bent ridge.
         """
@@ -117,17 +119,21 @@ class Several:
 
         many = min(_MOST_PARTED, len(x))
         at = (rng.random() + np.arange(many)) / many * weights.sum()
-        y = x[np.minimum(np.searchsorted(np.cumsum(weights), at), len(x) - 1)]
+        place = np.minimum(np.searchsorted(np.cumsum(weights), at), len(x) - 1)
+        y = x[place]
         z = (y - y.mean(axis=0)) / y.std(axis=0)
         _, label = kmeans2(z, z[rng.choice(many, _PARTS, replace=False)], minit="matrix", missing="warn")
         count = np.bincount(label, minlength=_PARTS)
-        kept = np.flatnonzero(count > _KNOWN * x.shape[1])
+        different = np.bincount(label[np.unique(place, return_index=True)[1]], minlength=_PARTS)
+        kept = np.flatnonzero(different > _KNOWN * x.shape[1])
         parts = [
             Mixture.of(y[label == k].mean(axis=0), np.cov(y[label == k].T), _PART_FREEDOM, _PART_WIDE_FREEDOM)
             for k in kept
         ]
-        share = (1.0 - _BESIDE) * count[kept] / max(count[kept].sum(), 1)
-        return Several((beside, *parts), np.append(1.0 - share.sum(), share))
+        beside = np.full(len(others), _BESIDE / max(len(others) - 1, 1))
+        beside[0] = _BESIDE
+        share = np.append(beside, count[kept] / max(count[kept].sum(), 1))
+        return Several((*others, *parts), share / share.sum())
 
     @property
     def centres(self) -> np.ndarray:

@@ -6,6 +6,7 @@ over K ~ Poisson(λ) rows has the mean exp Σ r_n, r_n what a row's log likeliho
 about the mode (Wagner 1988).
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,7 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from flyrun.fitting import alone, gaussian_noise, hmc_check, mode, other_modes, weight_tails
+from flyrun.fitting import (
+    alone,
+    gaussian_noise,
+    hmc_check,
+    mode,
+    other_modes,
+    ridges,
+    row_remainders,
+    weight_tails,
+)
 from flyrun.fitting.proposal import WIDE, Mixture, Several, freedom
 from flyrun.fitting.rows_posterior import Expansion, Posterior
 from flyrun.ground.diagnostics.psis import EVEN, HEAVY
@@ -29,11 +39,9 @@ _AT_MOST = 400_000_000  # the same where few rows a draw do not serve
 _MOST_PICKED = 50_000_000  # draws × rows that are drawn for them, which lie in memory together
 _DEARER = 30  # times what a row costs that is read in its turn, of one that is drawn
 _MOST_DRAWS = 20_000  # of a round, where rows are few
-_PROBES = 6  # points at which remainders of all rows are looked at
 _LEAST_RATE, _PER_KAPPA = 20.0, 4.0  # λ = max(20, 4κ²) rows a draw
 _APART = 0.2  # κ beyond which the part of auxiliary numbers alone stays in rows, where it cancels others
 _FARTHEST = 64.0  # times λ, of a draw far out
-_LEAST_SHARE = 0.02  # of a row's chance, by the mean's
 # Below so many rows a parameter draws are held against HMC; more of them where the posterior may have ridges,
 # for it is not log-concave, and where outliers count little.
 _FEW, _FEW_WITH_RIDGES, _FEW_WITH_OUTLIERS = 20, 40, 200
@@ -42,6 +50,7 @@ _DOUBTFUL, _MOST_IN_DOUBT = 10_000_000, 200_000
 _MOST_ROUNDS, _PARTED = 4, 4  # rounds of one proposal, then of several parts
 # From such a k̂ or relative error of a variance on draws are made anew by parts; from the last on refused.
 _HEAVIER, _UNSURE, _UNKNOWN = 0.5, 0.03, 0.06
+_PROBES, _MISSED = 20, 0.25  # points about a place far out, and the share that would weigh more than any draw
 _DIGITS = 1e-3  # nats that a log density is rounded to, from which on its weights say nothing
 _NEGATIVE = 1e-3  # share of all weight that may be negative: even draws cannot have it
 
@@ -148,13 +157,9 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
     if ALL_DRAWS * len(posterior.rows) <= _ALL_ROWS:
         drawn = about_mode(posterior, at, shape, rng, doubtful, spent)
         if doubtful:
-            drawn = by_parts(posterior, drawn, rng, spent)
+            drawn = by_parts(posterior, drawn, rng, ridges.along(posterior, at, shape), spent)
         if doubtful and not drawn.why:
-            largest, source = drawn.log_weight.max(), drawn.source
-
-            def unseen(x: np.ndarray) -> np.ndarray:
-                return posterior.log_density(x) - source.log_density(x) > largest
-
+            unseen = functools.partial(_unseen, posterior, drawn)
             why, unchecked = hmc_check.differs(posterior, *drawn.moments(), rng, spent, unseen)
             drawn = replace(drawn, why=why, unchecked=unchecked)
     else:
@@ -217,25 +222,42 @@ def _weighed(
     return weighted
 
 
+def _unseen(posterior: Posterior, drawn: Weighted, x: np.ndarray) -> np.ndarray:
+    """Which of points x (S, P) would weigh more than any draw, (S,)."""
+    log_q = (drawn.parts or drawn.proposal).log_density(x)
+    return np.asarray(posterior.log_density(x) - log_q > drawn.log_weight.max())
+
+
 def by_parts(
-    posterior: Posterior, weighted: Weighted, rng: np.random.Generator, spent: Callable[[], bool] = never
+    posterior: Posterior,
+    weighted: Weighted,
+    rng: np.random.Generator,
+    far: tuple[Mixture, ...] = (),
+    spent: Callable[[], bool] = never,
 ) -> Weighted:
     """As many draws about parts of those before, round by round, where weights tell a variance badly.
 
-    One t follows no ridge that bends, nor a tail to one side (Cappé et al. 2004).
+    One t follows no ridge that bends, nor a tail to one side (Cappé et al. 2004). far: about points that
+    should have draws, as of ridges.py; those about which points would weigh more than draws do are parts.
     """
-    rounds = [weighted]
+    rounds, reached, by_chance = [weighted], np.zeros(len(far), bool), np.random.default_rng(0)
+    there = np.concatenate([weighted.x[:0], *(part.draw(by_chance, _PROBES)[0] for part in far)])
     while len(rounds) <= _PARTED and not spent():
         last = rounds[-1]
-        if last.k_hat <= _HEAVIER and last.error <= _UNSURE:
+        missed = reached
+        if far:
+            missed = _unseen(posterior, last, there).reshape(len(far), -1).mean(axis=1) > _MISSED
+        if last.k_hat <= _HEAVIER and last.error <= _UNSURE and not missed.any():
             break
-        parts = Several.of_draws(last.x, _speaking(last), last.proposal, rng)
+        reached = reached | missed
+        others = [weighted.proposal, *(far[k] for k in np.flatnonzero(reached))]
+        parts = Several.of_draws(last.x, _speaking(last), others, rng)
         x = parts.draw(rng, len(last.x))
         drawn = _weighed(posterior, x, parts.log_density(x), last.rounds, last.proposal)
         rounds.append(replace(drawn, parts=parts))
         if rounds[-1].why:
             return rounds[-1]
-    best = min(rounds, key=lambda drawn: (bool(doubts(drawn)), drawn.error))
+    best = min(rounds[1:] or rounds, key=lambda drawn: (bool(doubts(drawn)), drawn.error))
     why = doubts(best)
     if not why and not best.error <= _UNKNOWN:
         why = f"they tell a variance to {100 * best.error:.2g} % ({100 * _UNKNOWN:g} % is asked for)"
@@ -326,11 +348,11 @@ def by_few_rows(
 
     `why` is also that draws × rows exceed `most`, or that the time is spent.
     """
-    noise, (x, wide) = rng.standard_normal((_PROBES, len(proposal.centre))), proposal.draw(rng, draws)
+    noise, (x, wide) = row_remainders.probes(proposal, rng), proposal.draw(rng, draws)
     apart = alone.beyond(posterior, likelihood.at, x)
-    share, kappa = _shares(posterior, proposal, likelihood, noise, apart is None)
+    share, kappa = row_remainders.shares(posterior, likelihood, noise, apart is None)
     if apart is not None and kappa > _APART:
-        apart, (share, kappa) = None, _shares(posterior, proposal, likelihood, noise, True)
+        apart, (share, kappa) = None, row_remainders.shares(posterior, likelihood, noise, True)
     cumulative = np.cumsum(share)
     rate = max(_LEAST_RATE, _PER_KAPPA * kappa**2)
     far = np.clip(proposal.square(x) / len(proposal.centre), 1.0, None) ** 1.5
@@ -353,7 +375,9 @@ def by_few_rows(
         if spent():
             return replace(refused, why="the --budget ended before all weights were known")
         part = slice(first, first + step)
-        left[part] = _remainders(posterior, likelihood.at, picked[part], x[which[part]], apart is None)
+        left[part] = row_remainders.remainders(
+            posterior, likelihood.at, picked[part], x[which[part]], apart is None
+        )
     term = left / (rates[which] * share[picked])
     factor = 1.0 + term
     with np.errstate(divide="ignore"):
@@ -365,55 +389,3 @@ def by_few_rows(
     k_hat = weight_tails.shape_by_halves(sums, wide)
     weighted = replace(refused, log_weight=log_weight, sign=sign, k_hat=k_hat, rate=float(count.mean()))
     return replace(weighted, why=doubts(weighted))
-
-
-def _shares(
-    posterior: Posterior, proposal: Mixture, likelihood: Expansion, noise: np.ndarray, whole: bool
-) -> tuple[np.ndarray, float]:
-    """Each row's chance, (N,), by its remainder's size at a few points, and κ, the sum of these sizes.
-
-    noise: of the points, (n, P). whole: whether a row's part that is `alone` is in its remainder.
-    """
-    x = proposal.centre + noise @ proposal.root.T
-    both = np.concatenate([likelihood.at[None], x])
-
-    def square_of(block: slice) -> np.ndarray:
-        rows = posterior.rows.take(block)
-        # points before rows, so that all are looked at in one call: threads that call often get in each
-        # other's way
-        p = [eta.T.copy() if eta.ndim > 1 else eta[:, None] for eta in posterior.predictors(rows, both)]
-        at, there = [eta[0] for eta in p], [eta[1:] for eta in p]
-        slopes, curvatures = posterior.row_derivatives(rows, at, whole)
-        left = posterior.of_rows(rows, there, whole) - posterior.of_rows(rows, at, whole)
-        return ((left - _second_order(slopes, curvatures, at, there)) ** 2).sum(axis=0)
-
-    square = np.concatenate(list(posterior.by_blocks(square_of, 4_096)))
-    size = np.sqrt(square / _PROBES)
-    kappa = float(size.sum())
-    if not kappa > 0.0:
-        return np.full(len(size), 1.0 / len(size)), 0.0
-    size = size + _LEAST_SHARE * size.mean()
-    return size / size.sum(), kappa
-
-
-def _remainders(
-    posterior: Posterior, at: np.ndarray, picked: np.ndarray, x: np.ndarray, whole: bool
-) -> np.ndarray:
-    """Log likelihoods (m,) of picked rows at x (m, P), a row of it each, beyond second order about `at`."""
-    rows = posterior.rows.take(picked)
-    centre = [eta[:, 0] if eta.ndim > 1 else eta[0] for eta in posterior.predictors(rows, at[None])]
-    there = posterior.predictors_each(rows, x)
-    slopes, curvatures = posterior.row_derivatives(rows, centre, whole)
-    left = posterior.of_rows(rows, there, whole) - posterior.of_rows(rows, centre, whole)
-    return left - _second_order(slopes, curvatures, centre, there)
-
-
-def _second_order(slopes: list, curvatures: list, at: list, there: list) -> np.ndarray:
-    away = [b - a for a, b in zip(at, there, strict=True)]
-    total = np.zeros(())
-    for j, step in enumerate(away):
-        rise = slopes[j] - 0.5 * curvatures[j][j] * step
-        for k in range(j + 1, len(away)):
-            rise = rise - curvatures[j][k] * away[k]
-        total = total + rise * step
-    return total

@@ -264,7 +264,7 @@ class Bent:
 def test_draws_about_parts_follow_a_ridge_that_bends(seed):
     rng = np.random.default_rng(seed)
     about = weighted_draws.Mixture.of(np.zeros(3), np.diag([1.0, 1.0, 1.0]))
-    before = weighted_draws.by_all_rows(Bent(), about, rng, 40_000, 4)
+    before = weighted_draws.by_all_rows(Bent(), about, rng, 100_000, 2)
     after = weighted_draws.by_parts(Bent(), before, rng)
     assert not after.why
     assert after.effective > 3.0 * before.effective
