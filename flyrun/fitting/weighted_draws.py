@@ -51,6 +51,7 @@ _MOST_ROUNDS, _PARTED = 4, 4  # rounds of one proposal, then of several parts
 # From such a k̂ or relative error of a variance on draws are made anew by parts; from the last on refused.
 _HEAVIER, _UNSURE, _UNKNOWN = 0.5, 0.03, 0.06
 _PROBES, _MISSED = 20, 0.25  # points about a place far out, and the share that would weigh more than any draw
+_WEIGHTLESS = 700.0  # nats below the largest weight, from where on there is none
 _DIGITS = 1e-3  # nats that a log density is rounded to, from which on its weights say nothing
 _NEGATIVE = 1e-3  # share of all weight that may be negative: even draws cannot have it
 
@@ -215,8 +216,11 @@ def _weighed(
 ) -> Weighted:
     """Draws x (S, P) of log density log_q (S,), with their weights; `why` is that these have no digits."""
     log_density, rows = posterior.log_density(x), float(len(posterior.rows))
-    k_hat, even = weight_tails.shape(log_density - log_q), np.ones(len(x))
-    weighted = Weighted(x, log_density - log_q, even, k_hat, before + 1, proposal, rows)
+    log_weight = log_density - log_q
+    k_hat, even = weight_tails.shape(log_weight), np.ones(len(x))
+    # where there is no weight, a number far out may be infinite on its own scale, and 0 · ∞ spoils a mean
+    x = np.where((log_weight > log_weight.max() - _WEIGHTLESS)[:, None], x, proposal.centre)
+    weighted = Weighted(x, log_weight, even, k_hat, before + 1, proposal, rows)
     if np.spacing(abs(log_density.max())) > _DIGITS:  # weights are alike for want of digits
         return replace(weighted, why="log densities are so large that they have no digits left")
     return weighted

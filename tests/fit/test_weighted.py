@@ -275,6 +275,16 @@ def test_draws_about_parts_follow_a_ridge_that_bends(seed):
         np.testing.assert_allclose(drawn.log_density(some), Bent().log_density(drawn.x[some]), rtol=1e-9)
 
 
+def test_a_draw_without_weight_is_no_infinite_number():
+    x = np.zeros((40, 3))
+    x[:, 0], x[0, 0] = np.linspace(-1.0, 1.0, 40), 800.0
+    proposal = weighted_draws.Mixture.of(np.zeros(3), np.eye(3))
+    found = weighted_draws._weighed(Bent(), x, np.zeros(40), 0, proposal)
+    assert np.isfinite(found.weights @ np.exp(found.x)).all()
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(found.weights @ np.exp(x)).all()  # the control
+
+
 def test_weights_that_tell_a_variance_badly_are_refused(monkeypatch):
     rng = np.random.default_rng(0)
     about = weighted_draws.Mixture.of(np.zeros(3), np.diag([1.0, 1.0, 1.0]))
