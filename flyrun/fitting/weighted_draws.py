@@ -228,8 +228,8 @@ def _weighed(
 
 def _unseen(posterior: Posterior, drawn: Weighted, x: np.ndarray) -> np.ndarray:
     """Which of points x (S, P) would weigh more than any draw, (S,)."""
-    log_q = (drawn.parts or drawn.proposal).log_density(x)
-    return np.asarray(posterior.log_density(x) - log_q > drawn.log_weight.max())
+    log_weight = posterior.log_density(x) - drawn.source.log_density(x)
+    return np.asarray(log_weight > drawn.log_weight.max())
 
 
 def by_parts(
