@@ -66,10 +66,10 @@ def levels_of(block: Block, columns: tuple[str, ...]) -> dict[str, dict[str, int
 def kept_of(block: Block) -> np.ndarray:
     """Which rows of a row group are used, (n,). DataError for a column that is not compared so."""
     kept = []
-    for one in block.each:
-        with _opened(one) as file:
-            table = file.read_row_group(one.group, columns=_compared(one), use_threads=False)
-        kept.append(_kept(one, table))
+    for group in block.each:
+        with _opened(group) as file:
+            table = file.read_row_group(group.group, columns=_compared(group), use_threads=False)
+        kept.append(_kept(group, table))
     return np.concatenate(kept)
 
 
@@ -95,7 +95,7 @@ def coded(block: Block, columns: tuple[str, ...], every: bool = False) -> list[t
     every: also of rows that are not used.
     """
     return [
-        _united(pairs) for pairs in zip(*(_coded(one, columns, every) for one in block.each), strict=True)
+        _united(pairs) for pairs in zip(*(_coded(group, columns, every) for group in block.each), strict=True)
     ]
 
 
@@ -158,12 +158,12 @@ def _tables(block: Block, names: list[str], text: list[str]) -> Iterator[Any]:
     import pyarrow  # late: an extra
 
     alike = list[Any]()
-    for one in block.each:
-        with _opened(one, text) as file:
-            if 4 * one.length * len(names) > _LARGE:
-                yield from file.iter_batches(_PIECE, [one.group], names, use_threads=False)
+    for group in block.each:
+        with _opened(group, text) as file:
+            if 4 * group.length * len(names) > _LARGE:
+                yield from file.iter_batches(_PIECE, [group.group], names, use_threads=False)
                 continue
-            table = file.read_row_group(one.group, columns=names, use_threads=False)
+            table = file.read_row_group(group.group, columns=names, use_threads=False)
         if alike and table.schema != alike[0].schema:
             yield pyarrow.concat_tables(alike)
             alike = []
@@ -191,7 +191,7 @@ def head(block: Block, columns: tuple[str, ...], levels: Levels, most: int, by: 
             if name in inside and (name in by or name not in levels)
         ):
             return Part(arrays, np.arange(len(arrays[-1])), share=len(arrays[-1]) / block.rows)
-    ends = np.cumsum([one.rows for one in block.each])
+    ends = np.cumsum([group.rows for group in block.each])
     few = len(ends) if by else 1 + min(int(np.searchsorted(ends, most)), len(ends) - 1)
     each = list(parts(block._replace(joined=block.joined[:few]), columns, levels))
     both = [np.concatenate(pieces) for pieces in zip(*(part.columns for part in each), strict=True)]

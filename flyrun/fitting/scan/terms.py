@@ -128,9 +128,9 @@ def find(
 ) -> Matrices:
     """The terms of formulas' right sides. ConfigError and DataError for what cannot be evaluated."""
     look = SourceLook(columns, levels, min(1.0, MOST / shards.rows), seed)
-    words = "what the formula's functions know"
+    shown = "what the formula's functions know"
     for part in [groups[:1], groups[1:]] if by_row(texts, columns) else [groups]:
-        if part and len((sources := tree(mapper(look, part, words))).values):
+        if part and len((sources := tree(mapper(look, part, shown))).values):
             break
     else:
         raise DataError(f"{shards.given}: every row lacks a value of the formula")
