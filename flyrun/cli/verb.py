@@ -61,8 +61,7 @@ class Verb(argparse.ArgumentParser):
         offers: what Tab offers for it, given the words before.  choices: the same, and nothing else will do.
         """
         if settings.get("action") != "store_true":
-            usual = text if names[0].startswith("-") else self._plain
-            settings.setdefault("type", one_of(choices) if choices else usual)
+            settings.setdefault("type", one_of(choices) if choices else self._usual(names))
         action = self.add_argument(*names, **settings)
         if names[0].startswith("-"):
             self.options |= dict.fromkeys(names, action)
@@ -71,6 +70,10 @@ class Verb(argparse.ArgumentParser):
         if choices or offers:
             self._offers[action.dest] = offers or (lambda _: choices)
         return action
+
+    def _usual(self, names: Sequence[str]) -> Callable[[str], str]:
+        """What reads a value of a word or an option."""
+        return text if names[0].startswith("-") else self._plain
 
     def refuses(self, flag: str, refusal: Callable[[str], NoReturn]) -> None:
         """Declare an option that neither help nor Tab shows, and whose value is given to `refusal`."""
@@ -84,7 +87,14 @@ class Verb(argparse.ArgumentParser):
 
             return runs("results")
 
-        self.takes(*names, **{"metavar": "RUN", "offers": stored, "type": _run, **settings})
+        def run(word: str) -> str:
+            if "://" not in word:
+                return self._usual(names)(word)
+            from flyrun.ground import sent_runs  # late: few runs are at an address
+
+            return sent_runs.fetched(word)
+
+        self.takes(*names, **{"metavar": "RUN", "offers": stored, "type": run, **settings})
 
     def takes_results_dir(self) -> None:
         """Declare where results are."""
@@ -284,15 +294,6 @@ def text(word: str) -> str:
 def path(word: str) -> Path:
     """A file or folder."""
     return Path(text(word)).expanduser()
-
-
-def _run(word: str) -> str:
-    """A run, by a copy of this machine where it is at an address."""
-    if "://" not in word:
-        return word
-    from flyrun.ground import sent_runs  # late: few runs are at one
-
-    return sent_runs.fetched(word)
 
 
 def _results(word: str) -> Path:

@@ -112,7 +112,7 @@ class Weighted:
         return self.parts or self.proposal
 
     def log_density(self, which: np.ndarray) -> np.ndarray:
-        """Of the posterior at these of the draws, (M,), whose weights have read all rows."""
+        """Of the posterior at these of the draws, (M,), whose weights are above 0 and have read all rows."""
         return self.log_weight[which] + self.source.log_density(self.x[which])
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -219,7 +219,7 @@ def _weighed(
     log_weight = log_density - log_q
     k_hat, even = weight_tails.shape(log_weight), np.ones(len(x))
     # where there is no weight, a number far out may be infinite on its own scale, and 0 · ∞ spoils a mean
-    x = np.where((log_weight > log_weight.max() - _WEIGHTLESS)[:, None], x, proposal.centre)
+    x = np.where((log_weight > log_weight.max() - _WEIGHTLESS)[:, None], x, x[log_weight.argmax()])
     weighted = Weighted(x, log_weight, even, k_hat, before + 1, proposal, rows)
     if np.spacing(abs(log_density.max())) > _DIGITS:  # weights are alike for want of digits
         return replace(weighted, why="log densities are so large that they have no digits left")
