@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.core.default_element import GroupDefault
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
@@ -31,11 +32,13 @@ class Files:
         name, chosen = self.choices.get("experiment"), set[str]()
         option = name and self.file(f"experiment/{name}")
         for line in option.defaults_list if option else ():
-            group = (line.group or "").lstrip("/")
-            if line.is_override() and group in chosen:
+            if not isinstance(line, GroupDefault) or not line.is_override():
+                continue
+            group = str(line.group).lstrip("/")
+            if group in chosen:
                 doubled = f"chooses its {group} twice; keep one line `override /{group}` of the file"
                 raise ConfigError(f"experiment={name}: {doubled}")
-            if line.is_override() and isinstance(line.value, list):
+            if isinstance(line.value, list):
                 raise ConfigError(f"experiment={name}: override /{group}: must name one option, not a list")
             chosen.add(group)
 
@@ -52,9 +55,9 @@ class Files:
 
     def _composed(self, choices: Iterable[tuple[str, str]], without: Iterable[str] = ()) -> DictConfig:
         chosen = (f"{group}={name}" for group, name in choices)
-        config = compose("config", [*self.search, *chosen, *(f"~{group}" for group in without)])
-        OmegaConf.set_struct(config, False)
-        return config
+        words = (*self.search, *chosen, *(f"~{group}" for group in without))
+        anew = self._state is None or self.search  # of files that the state does not tell of
+        return (_compose.__wrapped__ if anew else _compose)(words, self._state)
 
     def file(self, path: str) -> Any:
         """What Hydra reads of a file, or None where that is in a folder that only it searches."""
@@ -91,6 +94,14 @@ def hydra() -> AbstractContextManager[None]:
     if GlobalHydra.instance().is_initialized():
         return nullcontext()
     return initialize_config_dir(str(conf_dir()), job_name="flyrun", version_base="1.3")
+
+
+@lru_cache(maxsize=256)
+def _compose(words: tuple[str, ...], state: Hashable) -> DictConfig:
+    """What Hydra composed by these words, in a state as below; it is merged, never changed."""
+    config = compose("config", [*words])
+    OmegaConf.set_struct(config, False)
+    return config
 
 
 @lru_cache(maxsize=256)
