@@ -5,6 +5,8 @@ approximation at each stop tells the mass there (Rue, Martino & Chopin 2009). On
 ten sds away, is a tenth of a variance, and neither k̂ nor effective draws tell that it has no draw.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from flyrun.fitting import mode
@@ -20,24 +22,35 @@ _FREEDOM, _WIDE_FREEDOM = 5.0, 3.0
 _APART = 3.0  # stops from here on are farther apart, by as many times
 
 
-def along(posterior: Posterior, at: np.ndarray, shape: np.ndarray) -> tuple[Mixture, ...]:
+def along(
+    posterior: Posterior, at: np.ndarray, shape: np.ndarray, spent: Callable[[], bool] = lambda: False
+) -> tuple[Mixture, ...]:
     """Mixtures about the stops along every number, of many along auxiliary ones; at (P,): the mode, shape
-    (P, P): there.
+    (P, P): there. spent: whether the time is up, when walks end.
     """
     first = 0 if len(at) <= _MOST else posterior.n_coefficients
     top = posterior.log_density(at[None])[0] + 0.5 * np.linalg.slogdet(shape)[1]
     sides = ((number, side) for number in range(first, len(at)) for side in (-1.0, 1.0))
-    return tuple(part for number, side in sides for part in _walk(posterior, at, shape, number, side, top))
+    walks = (_walk(posterior, at, shape, number, side, top, spent) for number, side in sides)
+    return tuple(part for parts in walks for part in parts)
 
 
 def _walk(
-    posterior: Posterior, at: np.ndarray, shape: np.ndarray, number: int, side: float, top: float
+    posterior: Posterior,
+    at: np.ndarray,
+    shape: np.ndarray,
+    number: int,
+    side: float,
+    top: float,
+    spent: Callable[[], bool],
 ) -> list[Mixture]:
     """Along one number to one side, until too little mass is there."""
     others, sd = np.arange(len(at)) != number, np.sqrt(shape[number, number])
     x, before, parts = at.copy(), 0.0, list[Mixture]()
     follows, within = shape[:, number] / shape[number, number], shape
     for stop in _STOPS:
+        if spent():
+            break
         x = x + side * (stop - before) * sd * follows
         before = stop
         for _ in range(_STEPS):

@@ -48,6 +48,9 @@ _FEW, _FEW_WITH_RIDGES, _FEW_WITH_OUTLIERS = 20, 40, 200
 # So few rows allow many draws: they see regions of little mass that fewer miss while weights look even.
 _DOUBTFUL, _MOST_IN_DOUBT = 10_000_000, 200_000
 _MOST_ROUNDS, _PARTED = 4, 4  # rounds of one proposal, then of several parts
+_A_NUMBER = (
+    2_000  # draws of a round for each number, once they are trusted: the farthest of many is to be known
+)
 # From such a k̂ or relative error of a variance on draws are made anew by parts; from the last on refused.
 _HEAVIER, _UNSURE, _UNKNOWN = 0.5, 0.03, 0.06
 _PROBES, _MISSED = 20, 0.25  # points about a place far out, and the share that would weigh more than any draw
@@ -158,7 +161,8 @@ def _fit(posterior: Posterior, rng: np.random.Generator, spent: Callable[[], boo
     if ALL_DRAWS * len(posterior.rows) <= _ALL_ROWS:
         drawn = about_mode(posterior, at, shape, rng, doubtful, spent)
         if doubtful:
-            drawn = by_parts(posterior, drawn, rng, ridges.along(posterior, at, shape), spent)
+            far = ridges.along(posterior, at, shape, spent)
+            drawn = by_parts(posterior, drawn, rng, far, spent)
         if doubtful and not drawn.why:
             unseen = functools.partial(_unseen, posterior, drawn)
             why, unchecked = hmc_check.differs(posterior, *drawn.moments(), rng, spent, unseen)
@@ -256,7 +260,8 @@ def by_parts(
         reached = reached | missed
         others = [weighted.proposal, *(far[k] for k in np.flatnonzero(reached))]
         parts = Several.of_draws(last.x, _speaking(last), others, rng)
-        x = parts.draw(rng, len(last.x))
+        wanted = _A_NUMBER * posterior.size * (not doubts(last))
+        x = parts.draw(rng, max(len(last.x), min(wanted, 2 * len(last.x))))
         drawn = _weighed(posterior, x, parts.log_density(x), last.rounds, last.proposal)
         rounds.append(replace(drawn, parts=parts))
         if rounds[-1].why:

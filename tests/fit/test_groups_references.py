@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from flyrun.fitting import weighted_draws
 from flyrun.fitting.python import fit
 from tests.fit import reference
 from tests.fit.grouped_reference import TABLES
@@ -11,7 +12,9 @@ from tests.fit.grouped_reference import TABLES
 @pytest.mark.thorough(but=2)
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("name", sorted(TABLES.keys() & reference.read().keys()))
-def test_means_sds_and_effects_are_those_of_nuts(name: str) -> None:
+def test_means_sds_and_effects_are_those_of_nuts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # of 5,000 draws sds are known to 2 to 3 %, and the farthest of five was 5.7 % off
+    monkeypatch.setattr(weighted_draws, "ALL_DRAWS", 20_000)
     one, right = TABLES[name], reference.read()[name]
     assert right["rhat"] < 1.01
     found = fit(one.frame(), one.formula, model=one.model)

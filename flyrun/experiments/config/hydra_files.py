@@ -55,9 +55,9 @@ class Files:
 
     def _composed(self, choices: Iterable[tuple[str, str]], without: Iterable[str] = ()) -> DictConfig:
         chosen = (f"{group}={name}" for group, name in choices)
-        words = (*self.search, *chosen, *(f"~{group}" for group in without))
+        overrides = (*self.search, *chosen, *(f"~{group}" for group in without))
         anew = self._state is None or self.search  # of files that the state does not tell of
-        return (_compose.__wrapped__ if anew else _compose)(words, self._state)
+        return (_compose.__wrapped__ if anew else _compose)(overrides, self._state)
 
     def file(self, path: str) -> Any:
         """What Hydra reads of a file, or None where that is in a folder that only it searches."""
@@ -97,9 +97,9 @@ def hydra() -> AbstractContextManager[None]:
 
 
 @lru_cache(maxsize=256)
-def _compose(words: tuple[str, ...], state: Hashable) -> DictConfig:
-    """What Hydra composed by these words, in a state as below; it is merged, never changed."""
-    config = compose("config", [*words])
+def _compose(overrides: tuple[str, ...], state: Hashable) -> DictConfig:
+    """What Hydra composed by these overrides, in a state as below; it is merged, never changed."""
+    config = compose("config", [*overrides])
     OmegaConf.set_struct(config, False)
     return config
 
