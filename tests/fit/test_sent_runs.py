@@ -82,6 +82,7 @@ def test_a_run_whose_sending_is_cut_off_is_not_read(capsys, s3):
     assert f"{JUNE}: holds no fit that was sent whole" in line(capsys)
 
 
+@pytest.mark.thorough
 def test_another_fit_of_the_name_is_refused_as_in_a_folder(capsys, s3, tmp_path, monkeypatch):
     assert fit("june") == 0
     monkeypatch.setenv("FLYRUN_CACHE", str(tmp_path / "another machine's"))
@@ -129,6 +130,7 @@ def test_a_name_outside_the_run_is_refused(s3):
         sent_runs.fetched(JUNE)
 
 
+@pytest.mark.thorough
 def test_a_model_at_an_address_is_read(s3, tmp_path):
     frame = pd.read_csv("june.csv")
     fitted = flyrun.fit(frame, "y", name="june", results_dir=RESULTS)
