@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import itertools
 import re
 import threading
 from collections.abc import Iterator
@@ -110,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Begin or end an object of parts."""
         (key, query), _ = self._asked(), self._body()
         if "uploads" in query:
-            number = str(len(self.server.uploads))
+            number = str(next(self.server.numbers))  # several uploads begin and end at once
             self.server.uploads[number] = {}
             self._xml("InitiateMultipartUploadResult", f"<UploadId>{number}</UploadId>")
             return
@@ -140,6 +141,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
+        self.numbers = itertools.count()
         self.asked: list[str] = []
 
     @property
