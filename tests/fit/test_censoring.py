@@ -256,6 +256,7 @@ def test_what_is_no_such_target_is_refused(table, words, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_intervals_tell_of_the_times_in_them(table):
     """Visits at whole times between which each time is known to lie; the control takes visits for times."""
     rng = np.random.default_rng(7)

@@ -40,6 +40,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_slope_that_moved_is_named_and_one_that_did_not_is_not(here, capsys):
     fitted("last", month(1))
     fitted("this", month(2, slope=1.5, high=2.0))

@@ -156,6 +156,7 @@ def of_cutpoints(frame, log_prior):
     return moments(log_p, np.linspace(-0.6, 1.4, 41), np.linspace(-4.0, 2.0, 61), np.linspace(-1.5, 5.0, 66))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("typed", "log_prior"),

@@ -195,6 +195,7 @@ def test_truths_rank_evenly_among_draws(sets: int, monkeypatch: pytest.MonkeyPat
         assert min(kstest(one, "uniform").pvalue for one in narrow.T) < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("groups", "by"), [(3, "chains"), (8, "weighted draws")])
 def test_few_levels_that_another_factor_crosses_are_for_chains(groups: int, by: str) -> None:
     rng = np.random.default_rng(2)

@@ -131,6 +131,7 @@ def of_t(table, nu, sigma):
     return moments(log_p + stats.norm.logpdf(points[:, 1], 0, 2.5 * sd_y / sd_x), points)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("nu", [3.0, None])
 def test_known_noise_is_in_units_of_the_target(nu):
     table = times_t()

@@ -95,7 +95,7 @@ def test_a_folder_gives_what_one_table_gives(groups):
     ("formula", "words"),
     [
         ("count ~ x + (1 | g)", [*POISSON]),
-        ("hit ~ x + z + (1 | g) + (1 | h)", ["--quiet"]),
+        pytest.param("hit ~ x + z + (1 | g) + (1 | h)", ["--quiet"], marks=pytest.mark.thorough),
         pytest.param("y ~ x + (1 | g)", ["--model", "student_t", "--quiet"], marks=pytest.mark.slow),
         pytest.param("y ~ x + (1 | g)", [*GAUSSIAN, "--weights", "times"], marks=pytest.mark.thorough),
     ],
@@ -112,12 +112,9 @@ def test_rows_of_other_families_come_here(formula, words):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "noise", ["sigma ~ z", pytest.param("sigma ~ z + (1 + z | g)", marks=pytest.mark.slow)]
-)
-def test_a_formula_of_the_noise_goes_with_groups(noise):
+def test_a_formula_of_the_noise_goes_with_groups():
     both(grouped())
-    words = ["y ~ x + (1 | h)", noise, *GAUSSIAN]
+    words = ["y ~ x + (1 | h)", "sigma ~ z", *GAUSSIAN]
     one, folder = (fitted(name, place, *words) for name, place in (("a", "one.parquet"), ("b", "shards")))
     assert max(apart(one, folder)) < 0.05  # chains of the same rows, whose last bits differ
 
@@ -138,6 +135,7 @@ def refused(capsys, *words):
             "(1 + z | g): write z, a column of numbers, among the terms too",
         ),
         (["y ~ x + h + (1 | h)", *GAUSSIAN], "(1 | h): h is a term or the target too; leave it out of one"),
+        (["y ~ x", "sigma ~ z + (1 + z | g)", *GAUSSIAN], "groups in the formula of y alone are for a scan"),
         (["y ~ x + (1 | g)", *GAUSSIAN, "--by", "h"], "--by: is not for groups of many files, as (1 | g)"),
         (["y ~ x + (1 | g)", *GAUSSIAN, "--folds", "3"], "--folds: is not for groups of many files"),
         (["y ~ x + (1 | g) + (1 | same)", *GAUSSIAN], "(1 | same): its groups of rows are those of (1 | g)"),

@@ -246,6 +246,7 @@ def test_check_says_of_a_folder_what_it_says_of_one_file(capsys):
     assert not Path("results").exists()
 
 
+@pytest.mark.thorough
 def test_what_is_asked_of_a_category_of_many_levels_works(capsys):
     rows = columns(np.random.default_rng(0))
     rows["broker"] = np.random.default_rng(1).choice([f"b{k:03d}" for k in range(150)], len(rows["age"]))

@@ -576,6 +576,7 @@ def stack_loss():
     return Posterior(family("student_t"), Rows(features, standard[:, 3]), prior)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_a_region_of_little_mass_is_seen_or_the_draws_are_refused(seed):
     """Rows fitted exactly by a small scale: k-hat of 5,000 draws is 0.2 while an sd is 10 % too small."""
