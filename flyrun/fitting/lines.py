@@ -49,7 +49,9 @@ def size(layout: Layout, posterior: Posterior) -> str:
     columns |= {column.name for _, column in many}
     count = sum(len(part.names) for part in (layout, *layout.parameters.values()))
     count += sum(len(column.encoded) for _, column in many)
-    return f"{len(columns)} columns, {count:,} coefficients" if columns else "no columns, the intercept alone"
+    if not columns:
+        return "no columns, the intercept alone"
+    return f"{len(columns)} column{'s' if len(columns) > 1 else ''}, {count:,} coefficients"
 
 
 def left_out(layout: Layout) -> list[str]:

@@ -88,12 +88,15 @@ def replacing(path: str) -> Iterator[BinaryIO]:
             there = system.open_output_stream(inner)
             try:
                 shutil.copyfileobj(file, there, _AT_ONCE)
+                there.close()
             except BaseException:  # Ctrl-C, too: to close what was sent in part makes a file of it
-                with contextlib.suppress(OSError):
-                    there.close()
-                    system.delete_file(inner)
+                try:
+                    with contextlib.suppress(OSError):
+                        there.close()
+                finally:
+                    with contextlib.suppress(OSError):
+                        system.delete_file(inner)
                 raise
-            there.close()
         except (OSError, NotImplementedError, ValueError) as error:
             reason = " ".join(str(error).split())[:160]
             raise StoreError(f"{path}: cannot be written ({reason}); name another place") from error

@@ -93,8 +93,8 @@ def refuse_unwritable(folder: Path, elsewhere: str = "name another place") -> No
     """
     if re.match(r"[a-z][a-z0-9+.-]+:/", str(folder)):
         raise StoreError(
-            f"{folder}: is an address, where nothing is written; name a folder of this machine, and copy it "
-            "there afterwards"
+            f"{folder}: is an address, to which this is not written; name a folder of this machine, and copy "
+            "it there afterwards (results of one fit go to one such as s3://bucket/results)"
         )
     with writing(folder, elsewhere):
         there = next(place for place in (folder, *folder.parents) if place.exists())

@@ -235,7 +235,7 @@ def test_tables_are_read_from_stdin(tmp_path, monkeypatch, capsys):
 
     piped(content)
     assert main(["fit", "-", "y ~ x", "--model", "gaussian", "--name", "mine"]) == 0
-    assert "50 rows, 1 columns" in capsys.readouterr().out
+    assert "50 rows, 1 column," in capsys.readouterr().out
     piped(content)
     assert main(["predict", "mine", "-"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 51

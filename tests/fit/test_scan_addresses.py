@@ -53,3 +53,40 @@ def test_what_is_sent_in_part_is_no_file(s3, monkeypatch, error):
     with pytest.raises((KeyboardInterrupt, StoreError)), addresses.replacing(path) as file:
         file.write(b"another whole file")
     assert "insurer/predicted/part.parquet" not in s3.objects
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_what_an_error_meets_as_it_is_closed_is_no_file(s3, monkeypatch, error):
+    class Stream:
+        """Closed, it is there; but that is not heard of, or Ctrl-C comes."""
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        def write(self, content):
+            self.inner.write(content)
+
+        def close(self):
+            self.inner.close()
+            raise error
+
+    path, system_of = "s3://insurer/predicted/part.parquet", addresses._system
+
+    class System:
+        def __init__(self, system):
+            self.system = system
+
+        def __getattr__(self, name):
+            return getattr(self.system, name)
+
+        def open_output_stream(self, inner):
+            return Stream(self.system.open_output_stream(inner))
+
+    def opened(given):
+        system, inner = system_of(given)
+        return System(system), inner
+
+    monkeypatch.setattr(addresses, "_system", opened)
+    with pytest.raises((KeyboardInterrupt, StoreError)), addresses.replacing(path) as file:
+        file.write(b"a whole file")
+    assert "insurer/predicted/part.parquet" not in s3.objects
